@@ -1,0 +1,8 @@
+//! An eBPF virtual machine for XDP programs.
+
+pub mod contract;
+pub mod insn;
+pub mod program;
+
+pub use insn::Insn;
+pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Variable};
