@@ -31,6 +31,7 @@ mod packet;
 mod pool;
 mod port;
 mod ring;
+mod thread;
 
 pub use counters::{Counter, RxCounters, TxCounters};
 pub use device::{
@@ -46,3 +47,4 @@ pub use port::{
     RxQueue, TxQueue, TxReason, TxReject,
 };
 pub use ring::{Descriptor, DescriptorRing};
+pub use thread::{allowed_cpus, pin_thread};
