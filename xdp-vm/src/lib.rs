@@ -3,6 +3,8 @@
 pub mod contract;
 pub mod insn;
 pub mod program;
+mod verified;
 
 pub use insn::Insn;
 pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Variable};
+pub use verified::{ContextField, Note, Verified};
