@@ -4,6 +4,7 @@ pub mod contract;
 pub mod insn;
 pub mod program;
 mod verified;
+pub mod verifier;
 
 pub use insn::Insn;
 pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Variable};
