@@ -152,9 +152,9 @@ fn shift_amount(op: u8, b: Scalar) -> Scalar {
 /// The 64-bit operation, part by part.
 fn operate(op: u8, signed: bool, a: Scalar, b: Scalar) -> Scalar {
     let (tnum, w64) = match op {
-        alu::ADD => (a.tnum.add(b.tnum), add(a.w64, b.w64)),
-        alu::SUB => (a.tnum.sub(b.tnum), sub(a.w64, b.w64)),
-        alu::MUL => (a.tnum.mul(b.tnum), mul(a.w64, b.w64)),
+        alu::ADD => (a.tnum.wrapping_add(b.tnum), add(a.w64, b.w64)),
+        alu::SUB => (a.tnum.wrapping_sub(b.tnum), sub(a.w64, b.w64)),
+        alu::MUL => (a.tnum.wrapping_mul(b.tnum), mul(a.w64, b.w64)),
         alu::AND => (a.tnum.and(b.tnum), and(a.w64, b.w64)),
         alu::OR => (a.tnum.or(b.tnum), or(a.w64, b.w64)),
         alu::XOR => (a.tnum.xor(b.tnum), xor(a.w64, b.w64)),

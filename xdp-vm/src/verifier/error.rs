@@ -10,9 +10,21 @@ use crate::{Line, MapSpec, Program};
 /// Most steps of the path that a refusal keeps.
 pub(super) const PATH_STEPS: usize = 12;
 
-/// A program refused.
+/// A program refused: a [`Refusal`], which it dereferences to.
 #[derive(Clone, Debug)]
-pub struct VerifyError {
+pub struct VerifyError(Box<Refusal>);
+
+impl std::ops::Deref for VerifyError {
+    type Target = Refusal;
+
+    fn deref(&self) -> &Refusal {
+        &self.0
+    }
+}
+
+/// Why and where a program is refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
     /// The rule that is broken.
     pub cause: Cause,
     /// Slot of the instruction.
@@ -56,7 +68,7 @@ pub struct PathStep {
 impl VerifyError {
     /// A refusal before any path was followed.
     pub(super) fn structural(program: &Program, insn: usize, cause: Cause) -> Self {
-        VerifyError {
+        VerifyError(Box::new(Refusal {
             cause,
             insn,
             program: program.name.clone(),
@@ -65,7 +77,7 @@ impl VerifyError {
             line: program.line_of(insn).cloned(),
             registers: vec![],
             path: vec![],
-        }
+        }))
     }
 
     /// A refusal on a path: with what was known there.
@@ -78,7 +90,7 @@ impl VerifyError {
         trail: &[(usize, bool)],
     ) -> Self {
         let mut error = VerifyError::structural(program, insn, cause);
-        error.registers = registers_of(program, insn)
+        error.0.registers = registers_of(program, insn)
             .into_iter()
             .map(|reg| Known {
                 reg,
@@ -86,7 +98,7 @@ impl VerifyError {
                 kernel: format!("R{reg}={}", state.reg(reg)),
             })
             .collect();
-        error.path = trail
+        error.0.path = trail
             .iter()
             .map(|&(insn, taken)| PathStep {
                 insn,

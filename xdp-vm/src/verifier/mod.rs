@@ -36,7 +36,7 @@ pub mod tnum;
 mod walk;
 
 pub use cause::Cause;
-pub use error::{Known, PathStep, VerifyError};
+pub use error::{Known, PathStep, Refusal, VerifyError};
 
 use crate::{MapSpec, Note, Program, Verified};
 use state::State;

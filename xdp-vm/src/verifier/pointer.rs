@@ -34,17 +34,17 @@ pub(super) fn arithmetic(
         operation: name(operation),
         kind: pointer.kind.words(),
     };
-    if !wide {
-        return Err(refused);
-    }
     if left.kind.is_pointer() && right.kind.is_pointer() {
-        // A distance within one packet says nothing of where it is.
+        // A distance within one packet says nothing of where it is; nor does its low half.
         let distance = operation == op::SUB && left.kind.is_packet() && right.kind.is_packet();
         return if distance {
-            Ok(Reg::scalar(Scalar::UNKNOWN))
+            Ok(Reg::scalar(Scalar::of_size(if wide { 8 } else { 4 })))
         } else {
             Err(refused)
         };
+    }
+    if !wide {
+        return Err(refused);
     }
     let subtracts = match operation {
         op::ADD => false,
@@ -234,14 +234,14 @@ pub(super) fn apply(state: &mut State, proof: Proof) {
 /// The value with this id is null (and so the number 0), or surely a value.
 pub(super) fn settle_null(state: &mut State, id: u32, null: bool) {
     state.for_each(|reg| {
-        if let Kind::MapValueOrNull(map) = reg.kind {
-            if reg.id == id {
-                *reg = if null {
-                    Reg::constant(0)
-                } else {
-                    Reg::pointer(Kind::MapValue(map))
-                };
-            }
+        if let Kind::MapValueOrNull(map) = reg.kind
+            && reg.id == id
+        {
+            *reg = if null {
+                Reg::constant(0)
+            } else {
+                Reg::pointer(Kind::MapValue(map))
+            };
         }
     });
 }

@@ -377,7 +377,7 @@ pub(crate) mod tests {
     /// A random non-empty set of values as a scalar, with members of it.
     pub(crate) fn sample(rng: &mut fastrand::Rng) -> (Scalar, Vec<u64>) {
         let corners = corners();
-        let mut pick = |rng: &mut fastrand::Rng| match rng.u8(0..4) {
+        let pick = |rng: &mut fastrand::Rng| match rng.u8(0..4) {
             0 => corners[rng.usize(0..corners.len())],
             1 => rng.u64(..) >> rng.u32(0..64),
             2 => rng.u64(0..64),

@@ -197,28 +197,28 @@ impl Stack {
     /// number of that size.
     pub(super) fn load(&self, off: i32, size: u32) -> Result<Reg, StackFault> {
         let at = position(off);
-        if at + size as usize <= 8 {
-            if let Some(slot) = self.slots.get(slot_of(off)) {
-                let spilled = slot.spilled();
-                if slot.holds_pointer() {
-                    return if size == 8 {
-                        Ok(slot.reg)
-                    } else {
-                        Err(StackFault::Pointer(off))
-                    };
+        if at + size as usize <= 8
+            && let Some(slot) = self.slots.get(slot_of(off))
+        {
+            let spilled = slot.spilled();
+            if slot.holds_pointer() {
+                return if size == 8 {
+                    Ok(slot.reg)
+                } else {
+                    Err(StackFault::Pointer(off))
+                };
+            }
+            if at + size as usize <= spilled {
+                if at == 0 {
+                    return Ok(slot.reg.truncated(size * 8));
                 }
-                if at + size as usize <= spilled {
-                    if at == 0 {
-                        return Ok(slot.reg.truncated(size * 8));
-                    }
-                    let amount = Scalar::constant(at as u64 * 8);
-                    let shifted = alu::binary(op::RSH, false, true, slot.reg.scalar, amount);
-                    return Ok(Reg {
-                        scalar: shifted.truncate(size * 8),
-                        id: 0,
-                        ..slot.reg
-                    });
-                }
+                let amount = Scalar::constant(at as u64 * 8);
+                let shifted = alu::binary(op::RSH, false, true, slot.reg.scalar, amount);
+                return Ok(Reg {
+                    scalar: shifted.truncate(size * 8),
+                    id: 0,
+                    ..slot.reg
+                });
             }
         }
         self.readable(off, size)?;

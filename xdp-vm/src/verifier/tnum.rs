@@ -76,7 +76,7 @@ impl Tnum {
     }
 
     /// `a + b`. A carry can differ only where an unknown bit takes part.
-    pub fn add(self, other: Tnum) -> Tnum {
+    pub fn wrapping_add(self, other: Tnum) -> Tnum {
         let low = self.value.wrapping_add(other.value);
         let high = low.wrapping_add(self.mask).wrapping_add(other.mask);
         let mask = (low ^ high) | self.mask | other.mask;
@@ -87,7 +87,7 @@ impl Tnum {
     }
 
     /// `a - b`.
-    pub fn sub(self, other: Tnum) -> Tnum {
+    pub fn wrapping_sub(self, other: Tnum) -> Tnum {
         let difference = self.value.wrapping_sub(other.value);
         let high = difference.wrapping_add(self.mask);
         let low = difference.wrapping_sub(other.mask);
@@ -127,19 +127,19 @@ impl Tnum {
     }
 
     /// `a * b`: the product of the known parts plus one partial product for each bit of `a`.
-    pub fn mul(self, other: Tnum) -> Tnum {
+    pub fn wrapping_mul(self, other: Tnum) -> Tnum {
         let known = Tnum::constant(self.value.wrapping_mul(other.value));
         let mut uncertain = Tnum::constant(0);
         let mut rest = self;
         let mut factor = other;
         while rest.value != 0 || rest.mask != 0 {
             if rest.value & 1 != 0 {
-                uncertain = uncertain.add(Tnum {
+                uncertain = uncertain.wrapping_add(Tnum {
                     value: 0,
                     mask: factor.mask,
                 });
             } else if rest.mask & 1 != 0 {
-                uncertain = uncertain.add(Tnum {
+                uncertain = uncertain.wrapping_add(Tnum {
                     value: 0,
                     mask: factor.max(),
                 });
@@ -147,7 +147,7 @@ impl Tnum {
             rest = rest.rsh(1);
             factor = factor.lsh(1);
         }
-        known.add(uncertain)
+        known.wrapping_add(uncertain)
     }
 
     /// `a << n`, `n` below 64.
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn operations_hold_every_concrete_result() {
         let operations: [(&str, Abstract, Concrete); 6] = [
-            ("add", Tnum::add, u64::wrapping_add),
-            ("sub", Tnum::sub, u64::wrapping_sub),
-            ("mul", Tnum::mul, u64::wrapping_mul),
+            ("add", Tnum::wrapping_add, u64::wrapping_add),
+            ("sub", Tnum::wrapping_sub, u64::wrapping_sub),
+            ("mul", Tnum::wrapping_mul, u64::wrapping_mul),
             ("and", Tnum::and, |a, b| a & b),
             ("or", Tnum::or, |a, b| a | b),
             ("xor", Tnum::xor, |a, b| a ^ b),
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn operations_are_as_precise_as_bits_can_be() {
         let operations: [(&str, Abstract, Concrete); 5] = [
-            ("add", Tnum::add, u64::wrapping_add),
-            ("sub", Tnum::sub, u64::wrapping_sub),
+            ("add", Tnum::wrapping_add, u64::wrapping_add),
+            ("sub", Tnum::wrapping_sub, u64::wrapping_sub),
             ("and", Tnum::and, |a, b| a & b),
             ("or", Tnum::or, |a, b| a | b),
             ("xor", Tnum::xor, |a, b| a ^ b),

@@ -357,8 +357,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         let mut live = [0; MAX_FRAMES];
         let depth = state.depth();
         live[depth] = self.live[at];
-        for d in 0..depth {
-            live[d] = self.live[state.frames[d + 1].return_to] & !0x3f;
+        for (caller, callee) in live.iter_mut().zip(&state.frames[1..]) {
+            *caller = self.live[callee.return_to] & !0x3f;
         }
         live
     }
@@ -427,7 +427,6 @@ fn before(demand: &Demand, state: &State) -> Demand {
 /// Bytes that a state takes, roughly: its stack may be shared, and is counted as if it were not.
 fn weight(state: &State) -> usize {
     let frame = size_of::<super::state::Frame>();
-    let slot = size_of::<super::stack::Slot>();
     let frames = state.frames.iter();
-    frames.map(|f| frame + f.stack.slots().len() * slot).sum()
+    frames.map(|f| frame + size_of_val(f.stack.slots())).sum()
 }
