@@ -240,6 +240,11 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         &self.counters
     }
 
+    /// The pool that its spares come from.
+    pub fn pool(&self) -> &FramePool {
+        &self.pool
+    }
+
     /// What stands above the program.
     pub fn application(&mut self) -> &mut A {
         &mut self.application
