@@ -310,6 +310,12 @@ impl Spares {
         self.frames.is_empty()
     }
 
+    /// How many more it can take.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.frames.capacity() - self.frames.len()
+    }
+
     /// Most frames it keeps.
     pub fn limit(&self) -> usize {
         self.frames.capacity()
