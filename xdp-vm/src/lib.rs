@@ -14,6 +14,7 @@ mod memory;
 pub mod program;
 mod trace;
 mod verified;
+pub mod verifier;
 
 pub use buff::{BuffError, HEADROOM_RESERVE, MIN_PACKET, TAIL_RESERVE, XdpBuff};
 pub use cpu::{Clock, Cpu, FRAME, MAX_FRAMES};

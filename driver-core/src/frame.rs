@@ -1,0 +1,239 @@
+//! A frame: one buffer of a pool with, at most, one packet in it.
+//!
+//! ```text
+//! 0        256                        head + len        capacity - 320    capacity
+//! | headroom | <- head ... packet ... -> | tailroom          | reserve        |
+//! ```
+//! The default geometry is the Linux kernel's for XDP on 4 KiB pages, so that programs that move the
+//! packet's head and tail succeed and fail where they do there: at most 3,520 bytes in one buffer.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use crate::pool;
+
+/// Bytes before a received packet (`XDP_PACKET_HEADROOM`).
+pub const HEADROOM: usize = 256;
+/// Bytes at the end of a frame that a packet never grows into (the kernel's `skb_shared_info`).
+pub const TAIL_RESERVE: usize = 320;
+
+/// Sizes of the frames of a pool, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// From the start of one frame to the next. An odd number of cache lines, so that the headers of
+    /// consecutive packets do not compete for one cache set.
+    pub stride: usize,
+    /// Headroom, packet, tailroom and reserve together.
+    pub capacity: usize,
+    /// What a receive queue lets the device write behind the headroom.
+    pub buffer: usize,
+}
+
+impl Geometry {
+    /// The kernel's geometry: 3,520 bytes for a packet, 3 KiB receive buffers.
+    pub const KERNEL: Geometry = Geometry {
+        stride: 65 * 64,
+        capacity: 4096,
+        buffer: 3072,
+    };
+    /// Half the memory: 2 KiB receive buffers, and the tail grows no further.
+    pub const SMALL: Geometry = Geometry {
+        stride: 41 * 64,
+        capacity: 2624,
+        buffer: 2048,
+    };
+
+    /// True where headroom, buffer and reserve fit into the capacity, that into the stride, and the
+    /// stride is whole cache lines.
+    pub fn is_valid(&self) -> bool {
+        self.buffer > 0
+            && self.capacity <= self.stride.min(u16::MAX as usize)
+            && self.stride.is_multiple_of(64)
+            && HEADROOM + TAIL_RESERVE + self.buffer <= self.capacity
+    }
+
+    /// Most bytes of a packet that one frame holds behind the full headroom.
+    pub fn linear(&self) -> usize {
+        self.capacity - HEADROOM - TAIL_RESERVE
+    }
+}
+
+/// Owned handle on one frame: where it is, and the packet in it. Dropping it sends the buffer home
+/// to its pool, by way of a lock; the packet path moves frames through [`Spares`](crate::Spares)
+/// and rings instead.
+///
+/// A packet longer than one frame is a run of frames in which all but the last say
+/// [`more`](Self::more).
+#[derive(Debug)]
+pub struct Frame {
+    buf: NonNull<u8>,
+    /// Offset of the packet from `buf`.
+    head: u16,
+    /// Bytes of the packet in this frame; `head + len <= capacity`, always.
+    len: u16,
+    capacity: u16,
+    more: bool,
+}
+
+// SAFETY: a frame owns its bytes alone, like a `Box<[u8]>`: pools hand each buffer out once.
+unsafe impl Send for Frame {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Frame {}
+
+/// A head or length that does not fit the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{len} bytes at offset {head} do not fit a frame of {capacity} bytes")]
+#[allow(missing_docs)]
+pub struct RangeError {
+    pub head: usize,
+    pub len: usize,
+    pub capacity: usize,
+}
+
+impl Frame {
+    /// # Safety
+    /// `buf` must be valid for `capacity` bytes of a registered pool and owned by nobody else.
+    pub(crate) unsafe fn from_raw(buf: NonNull<u8>, capacity: u16) -> Self {
+        debug_assert!(capacity as usize > HEADROOM);
+        Frame {
+            buf,
+            head: HEADROOM as u16,
+            len: 0,
+            capacity,
+            more: false,
+        }
+    }
+
+    /// The packet's bytes in this frame.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: `head + len <= capacity`, and the frame owns `capacity` bytes.
+        unsafe {
+            let data = self.buf.add(self.head as usize);
+            std::slice::from_raw_parts(data.as_ptr(), self.len as usize)
+        }
+    }
+
+    /// The packet's bytes in this frame, to be changed.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data`; the borrow is exclusive.
+        unsafe {
+            let data = self.buf.add(self.head as usize);
+            std::slice::from_raw_parts_mut(data.as_ptr(), self.len as usize)
+        }
+    }
+
+    /// The whole buffer, headroom and reserve included.
+    #[inline]
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the frame owns `capacity` bytes; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.buf.as_ptr(), self.capacity as usize) }
+    }
+
+    /// Offset of the packet from the start of the buffer.
+    #[inline]
+    pub fn head(&self) -> usize {
+        self.head as usize
+    }
+
+    /// Bytes of the packet in this frame.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// True where no byte of a packet is in the frame.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of the buffer, headroom and reserve included.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// True where the packet goes on in the next frame.
+    #[inline]
+    pub fn more(&self) -> bool {
+        self.more
+    }
+
+    /// Says whether the packet goes on in the next frame.
+    #[inline]
+    pub fn set_more(&mut self, more: bool) {
+        self.more = more;
+    }
+
+    /// Says where in the buffer the packet is: after a program moved its head or tail, or before
+    /// bytes are written for transmission.
+    #[inline]
+    pub fn set_range(&mut self, head: usize, len: usize) -> Result<(), RangeError> {
+        let capacity = self.capacity as usize;
+        if head > capacity || len > capacity - head {
+            return Err(RangeError {
+                head,
+                len,
+                capacity,
+            });
+        }
+        self.head = head as u16;
+        self.len = len as u16;
+        Ok(())
+    }
+
+    /// Marks `len` bytes behind the full headroom as received. False, and nothing changed, where
+    /// they would not fit: a device that lies about its length must not widen our view.
+    #[inline]
+    pub fn set_received(&mut self, len: usize) -> bool {
+        if len > self.capacity as usize - HEADROOM {
+            return false;
+        }
+        self.head = HEADROOM as u16;
+        self.len = len as u16;
+        true
+    }
+
+    /// Copies `packet` behind the full headroom. Fails where it is longer than the frame holds.
+    pub fn fill(&mut self, packet: &[u8]) -> Result<(), RangeError> {
+        self.set_range(HEADROOM, packet.len())?;
+        self.data_mut().copy_from_slice(packet);
+        Ok(())
+    }
+
+    /// Address at which a device finds the packet; `delta` is the
+    /// [domain's](crate::DmaDomain::delta).
+    #[inline]
+    pub fn data_iova(&self, delta: u64) -> u64 {
+        (self.buf.as_ptr() as u64).wrapping_sub(delta) + u64::from(self.head)
+    }
+
+    /// Address at which a device may write a packet behind the full headroom.
+    #[inline]
+    pub fn receive_iova(&self, delta: u64) -> u64 {
+        (self.buf.as_ptr() as u64).wrapping_sub(delta) + HEADROOM as u64
+    }
+
+    /// Start of the buffer: its identity within the process.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.buf.as_ptr() as usize
+    }
+
+    /// Forgets the packet: full headroom, no bytes.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.head = HEADROOM as u16;
+        self.len = 0;
+        self.more = false;
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        // SAFETY: this handle was the buffer's only owner and ends here.
+        pool::send_home(unsafe { Frame::from_raw(self.buf, self.capacity) });
+    }
+}

@@ -1,0 +1,87 @@
+//! Descriptor rings in DMA memory.
+//!
+//! A descriptor is written by two parties that share no lock: it is made of atomics. A done bit is
+//! read with Acquire before the rest of the descriptor; a tail is stored with Release after the
+//! descriptors and the packet bytes ([`Doorbell::ring`](crate::Doorbell::ring)).
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::dma::DmaRegion;
+
+/// A 16-byte descriptor: two little-endian quadwords.
+#[derive(Debug, Default)]
+#[repr(C, align(16))]
+pub struct Descriptor([AtomicU64; 2]);
+
+impl Descriptor {
+    /// Reads quadword 0 or 1; what the device wrote before it is visible afterwards.
+    #[inline]
+    pub fn load_acquire(&self, word: usize) -> u64 {
+        u64::from_le(self.0[word].load(Ordering::Acquire))
+    }
+
+    /// Reads quadword 0 or 1, after an acquiring read of the other.
+    #[inline]
+    pub fn load(&self, word: usize) -> u64 {
+        u64::from_le(self.0[word].load(Ordering::Relaxed))
+    }
+
+    /// Writes both quadwords. The device sees them once the tail has been stored.
+    #[inline]
+    pub fn store(&self, words: [u64; 2]) {
+        self.0[0].store(words[0].to_le(), Ordering::Relaxed);
+        self.0[1].store(words[1].to_le(), Ordering::Relaxed);
+    }
+
+    /// Writes quadword 0 or 1.
+    #[inline]
+    pub fn store_word(&self, word: usize, value: u64) {
+        self.0[word].store(value.to_le(), Ordering::Relaxed);
+    }
+}
+
+/// A ring of descriptors: a part of a region that it keeps mapped.
+#[derive(Debug)]
+pub struct DescriptorRing {
+    region: DmaRegion,
+    offset: usize,
+    count: usize,
+}
+
+impl DescriptorRing {
+    /// The `count` descriptors that start `offset` bytes into `region`. `None` where they do not lie
+    /// in it or `offset` is not a multiple of 16. Two rings over the same bytes are possible, and
+    /// then see each other's descriptors.
+    pub fn new(region: &DmaRegion, offset: usize, count: usize) -> Option<Self> {
+        let len = count.checked_mul(size_of::<Descriptor>())?;
+        let end = offset.checked_add(len)?;
+        let inside = end <= region.len() && offset.is_multiple_of(align_of::<Descriptor>());
+        inside.then(|| DescriptorRing {
+            region: region.clone(),
+            offset,
+            count,
+        })
+    }
+
+    /// The descriptors, first to last.
+    #[inline]
+    pub fn descriptors(&self) -> &[Descriptor] {
+        // SAFETY: the stretch lies in the region (checked in `new`), which this ring keeps mapped;
+        // regions are page-aligned, so descriptors are 16-aligned; atomics may be shared.
+        unsafe {
+            let first = self.region.as_ptr().add(self.offset).cast::<Descriptor>();
+            std::slice::from_raw_parts(first.as_ptr(), self.count)
+        }
+    }
+
+    /// Address of the first descriptor as the device sees it.
+    pub fn iova(&self) -> u64 {
+        self.region.iova() + self.offset as u64
+    }
+
+    /// Length in bytes.
+    pub fn len_bytes(&self) -> u32 {
+        (self.count * size_of::<Descriptor>()) as u32
+    }
+}
