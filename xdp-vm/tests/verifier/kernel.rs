@@ -17,7 +17,8 @@ const PROG_TYPE_XDP: u32 = 6;
 
 /// What the kernel said.
 pub(crate) enum Opinion {
-    Accepted,
+    /// With the instructions that it followed.
+    Accepted { processed: u64 },
     /// With the end of its log.
     Refused(String),
 }
@@ -31,7 +32,7 @@ pub(crate) fn may_be_asked() -> bool {
     *ANSWER.get_or_init(|| {
         let pass = crate::asm::program("r0 = 2\n exit");
         match ask(&pass, &[]) {
-            Ok(Opinion::Accepted) => true,
+            Ok(Opinion::Accepted { .. }) => true,
             Ok(Opinion::Refused(log)) => panic!("the kernel refuses the empty program: {log}"),
             Err(e) => {
                 eprintln!("the kernel's verifier is not asked: bpf(2) gives {e}");
@@ -58,20 +59,38 @@ pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
         at += 1;
     }
     let bytes: Vec<u8> = insns.iter().flat_map(|i| i.to_bytes()).collect();
+    // Its statistics first; the whole story, which takes it long, only of a refusal.
+    match load(&bytes, insns.len(), STATISTICS)? {
+        accepted @ Opinion::Accepted { .. } => Ok(accepted),
+        Opinion::Refused(_) => load(&bytes, insns.len(), STORY),
+    }
+}
+
+/// Levels of its log.
+const STORY: u64 = 1;
+const STATISTICS: u64 = 4;
+
+fn load(bytes: &[u8], slots: usize, level: u64) -> io::Result<Opinion> {
     let license = c"GPL";
-    let mut log = vec![0u8; 1 << 20];
+    let mut log = vec![0u8; 1 << 22];
     let mut attr: Attr = [0; 20];
-    attr[0] = u64::from(PROG_TYPE_XDP) | (insns.len() as u64) << 32;
+    attr[0] = u64::from(PROG_TYPE_XDP) | (slots as u64) << 32;
     attr[1] = bytes.as_ptr() as u64;
     attr[2] = license.as_ptr() as u64;
-    attr[3] = 1 | (log.len() as u64) << 32;
+    attr[3] = level | (log.len() as u64) << 32;
     attr[4] = log.as_mut_ptr() as u64;
-    match bpf(PROG_LOAD, &mut attr) {
-        Ok(_fd) => Ok(Opinion::Accepted),
-        Err(e) if e.raw_os_error() == Some(libc::EPERM) && log[0] == 0 => Err(e),
+    let result = bpf(PROG_LOAD, &mut attr);
+    let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]);
+    match result {
+        Ok(_fd) => {
+            let mut words = text.split_whitespace();
+            words.find(|w| *w == "processed");
+            let processed = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            Ok(Opinion::Accepted { processed })
+        }
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) && text.is_empty() => Err(e),
         Err(e) => {
-            let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
-            let text = String::from_utf8_lossy(&log[..end]);
             let tail: Vec<&str> = text.lines().rev().take(4).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
             Ok(Opinion::Refused(format!("{e}: {}", tail.join(" | "))))
