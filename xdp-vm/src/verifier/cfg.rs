@@ -62,6 +62,8 @@ pub(super) fn check(program: &Program, maps: &[MapSpec]) -> Result<Cfg, VerifyEr
                     return Err(refuse(at, Cause::TargetInsideImmediate { target }));
                 }
                 cfg.joins[target as usize] = true;
+                // Before a fork is a good place too: it saves both ways.
+                cfg.joins[at] |= !is_goto(&i);
             }
             if is_call(&i) && i.src == call::LOCAL && at + 1 < slots {
                 cfg.joins[at + 1] = true;

@@ -89,7 +89,10 @@ fn programs_in_c_are_accepted() {
                     panic!("{how}, {}, slot {}: {}", program.name, fault.at, fault.what);
                 }
             }
-            if kernel::may_be_asked()
+            // Of this one the kernel follows a million instructions and gives up, for half a minute.
+            let hopeless = program.name == "table_on_the_stack";
+            if !hopeless
+                && kernel::may_be_asked()
                 && let kernel::Opinion::Accepted { processed } =
                     kernel::ask(program, &object.maps).expect("bpf(2)")
             {
@@ -113,17 +116,18 @@ fn faulty_programs_in_c_are_refused() {
             let Err(e) = verify(program, &object.maps, &Config::default()) else {
                 panic!("{how}, {name} must be refused");
             };
-            let right = match (name, &e.cause) {
-                ("no_check" | "checked_too_little", Cause::PacketBounds { .. })
-                | ("no_null_check", Cause::MaybeNull { .. })
-                | ("padding", Cause::StackRangeUninitialised { .. })
-                | ("index_too_large", Cause::MapValueBounds { .. })
-                | ("endless", Cause::InfiniteLoop | Cause::Budget { .. })
-                | ("stale", Cause::UninitialisedRegister { .. })
-                | ("address", Cause::PointerStored { .. }) => true,
-                ("endless", Cause::TooManyBranches { .. }) => true,
-                _ => false,
-            };
+            let right = matches!(
+                (name, &e.cause),
+                (
+                    "no_check" | "checked_too_little",
+                    Cause::PacketBounds { .. }
+                ) | ("no_null_check", Cause::MaybeNull { .. })
+                    | ("padding", Cause::StackRangeUninitialised { .. })
+                    | ("index_too_large", Cause::MapValueBounds { .. })
+                    | ("endless", Cause::InfiniteLoop | Cause::Budget { .. })
+                    | ("stale", Cause::UninitialisedRegister { .. })
+                    | ("address", Cause::PointerStored { .. })
+            );
             assert!(right, "{how}, {name}:\n{e}");
             let line = e.line.as_ref().expect("compiled with -g");
             assert!(
