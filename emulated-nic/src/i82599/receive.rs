@@ -544,8 +544,7 @@ impl Core {
                 break;
             };
             // A write to an address that is not mapped is lost, and the device does not learn of it.
-            self.memory
-                .fill_buffer(buffer & !1, q.buffer, now, scribble);
+            self.memory.fill_buffer(buffer, q.buffer, now, scribble);
             let last = later.is_empty();
             let mut words = info.words(
                 q.advanced,
@@ -602,7 +601,7 @@ impl Core {
         let a = fetch(&mut self.memory, here);
         let b = fetch(&mut self.memory, next);
         if let (Some([a, _]), Some([b, _])) = (a, b)
-            && (a & !1).abs_diff(b & !1) < q.buffer as u64
+            && a.abs_diff(b) < q.buffer as u64
         {
             self.strict.note(Rule::BuffersOverlap, "SRRCTL", n, b);
         }

@@ -137,14 +137,21 @@ impl Driver {
         self.clear(SECRXCTRL, 1 << 1);
     }
 
-    /// The whole way, with receive and transmit queue 0.
+    /// The whole way, with receive and transmit queue 0. Traffic flows before this returns.
     pub fn bring_up(&self, ring: usize) -> (Rx, Tx) {
+        let queues = self.set_up(ring);
+        self.link();
+        queues
+    }
+
+    /// All but the waiting for the link: no traffic flows yet.
+    pub fn set_up(&self, ring: usize) -> (Rx, Tx) {
         self.reset();
         self.global();
         let rx = self.rx(0, ring);
         let tx = self.tx(0, ring);
         self.receive();
-        self.link();
+        assert_eq!(self.read(STATUS) & 1 << 7, 0, "the link takes longer");
         (rx, tx)
     }
 
