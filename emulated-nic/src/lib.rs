@@ -1,5 +1,4 @@
 //! Register-level models of Intel NICs, and the wires between them.
-#![warn(missing_docs)]
 
 mod batch;
 mod counts;
@@ -8,6 +7,7 @@ mod fcs;
 mod i82599;
 mod memory;
 mod nic;
+mod parse;
 mod strict;
 mod variant;
 mod wire;

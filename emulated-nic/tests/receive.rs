@@ -263,18 +263,35 @@ fn an_x550_reaches_64_queues_by_512_entries() {
 }
 
 #[test]
-fn every_queue_receives() {
-    let (mut nic, driver) = given(Variant::X550, &[]);
+fn queues_of_both_register_blocks_receive() {
+    let kinds = [0, 15, 63, 64, 100, 127];
+    let frames = kinds.map(|n| {
+        let mut p = udp(60);
+        p[12..14].copy_from_slice(&[0x90, n]);
+        p
+    });
+    let (mut nic, driver) = given(Variant::I82599, &frames);
     driver.reset();
     driver.global();
-    for n in [0, 63, 64, 100, 127] {
-        let rx = driver.rx(n, 64);
-        assert_eq!(driver.read(rxq(n, 0x18)), 63, "queue {n}");
-        driver.write(rxq(n, 0x28), 0);
-        assert!(driver.wait(rxq(n, 0x28), ENABLE, 0), "queue {n} turns off");
-        drop(rx);
+    let mut queues = kinds.map(|n| driver.rx(n.into(), 64));
+    for (filter, n) in (0u32..).zip(kinds) {
+        driver.write(0x5128 + 4 * filter, 1 << 31 | 0x9000 | u32::from(n));
+        driver.write(0xec00 + 4 * filter, 1 << 31 | u32::from(n) << 16);
     }
+    driver.receive();
+    driver.link();
     nic.step();
+    for ((filter, rx), frame) in (0u32..).zip(&mut queues).zip(&frames) {
+        let seen = rx.drain();
+        assert_eq!((seen.len(), &seen[0].data), (1, frame));
+        assert_eq!(seen[0].packet_type(), 1 << 15 | filter << 4);
+    }
+    for n in kinds {
+        let rxdctl = rxq(n.into(), 0x28);
+        assert_eq!(driver.read(rxq(n.into(), 0x10)), 1, "RDH");
+        driver.write(rxdctl, 0);
+        assert!(driver.wait(rxdctl, ENABLE, 0), "queue {n} turns off");
+    }
     assert_eq!(nic.strict_log(), []);
 }
 
@@ -523,13 +540,18 @@ fn bad_frames_are_stored_where_that_is_asked_for() {
 
 #[test]
 fn jumbo_frames_up_to_maxfrs() {
-    let frames = [udp(9014), udp(9015)];
+    let frames = [udp(9014), udp(9015), vec![2; 16_000]];
     let (nic, _, seen) = receive(&frames, |d| {
         d.set(HLREG0, 1 << 2);
         d.write(MAXFRS, 9018 << 16);
     });
     assert_eq!(seen.iter().map(|r| r.data.len()).sum::<usize>(), 9014);
-    assert_eq!(nic.wire_counts().oversize, 1);
+    assert_eq!(nic.wire_counts().oversize, 2);
+    let (nic, ..) = receive(&[vec![2; 15_868], vec![2; 15_869]], |d| {
+        d.set(HLREG0, 1 << 2);
+        d.write(MAXFRS, 0xffff << 16);
+    });
+    assert_eq!(nic.wire_counts().oversize, 1, "15.5 KiB are the most");
 }
 
 #[test]

@@ -376,7 +376,7 @@ fn what_is_not_modelled_is_said_to_be() {
     for (offset, value) in [
         (MRQC, 2),
         (0x51b0, 1),
-        (0x5128, 1 << 31),
+        (0x5128, 1 << 31 | 1 << 30),
         (0xe600, 1 << 31),
         (0xec30, 1 << 31),
         (0xee00, 1),
