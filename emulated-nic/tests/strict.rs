@@ -5,20 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use emulated_nic::wires::{Silence, Sink, Source, SourceConfig};
-use emulated_nic::{Access, Nic, Rule, Variant, Wire};
-
-fn with_source(limit: u64) -> (Nic, Driver) {
-    let config = SourceConfig {
-        limit: Some(limit),
-        ..SourceConfig::default()
-    };
-    nic(Variant::I82599, Wire::new(Source::new(config), Sink::new()))
-}
-
-fn silent() -> (Nic, Driver) {
-    nic(Variant::I82599, Wire::new(Silence, Sink::new()))
-}
+use emulated_nic::{Access, Nic, Rule, Variant};
 
 /// The rules broken, each as often as it was.
 fn broken(nic: &Nic) -> Vec<Rule> {
@@ -27,7 +14,7 @@ fn broken(nic: &Nic) -> Vec<Rule> {
 
 /// Breaks rules by one write after a reset.
 fn by_write(offset: u32, value: u32) -> Vec<Rule> {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.write(offset, value);
     broken(&nic)
@@ -38,7 +25,7 @@ fn offsets() {
     assert_eq!(by_write(0x0002, 0), [Rule::UnalignedAccess]);
     assert_eq!(by_write(0x00fc, 0), [Rule::UnknownRegister]);
     assert_eq!(by_write(0x7fffc, 0), [Rule::UnknownRegister]);
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     assert_eq!(driver.read(0x20001), 0);
     assert_eq!(broken(&nic), [Rule::UnalignedAccess]);
     assert_eq!(nic.strict_log()[0].value, 0x20001);
@@ -46,7 +33,7 @@ fn offsets() {
 
 #[test]
 fn access_during_reset() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.write(CTRL, 1 << 26);
     driver.read(STATUS);
     assert_eq!(broken(&nic), [Rule::AccessDuringReset]);
@@ -64,7 +51,7 @@ fn reserved_bits() {
     assert_eq!(by_write(0x810, 0x4000_ffff), []);
     assert_eq!(by_write(DTXMXSZRQ, 0x1fff), [Rule::DtxmxszrqReservedBits]);
     assert_eq!(by_write(DTXMXSZRQ, 0xfff), []);
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     let held = driver.read(RDRXCTL);
     driver.write(RDRXCTL, held ^ 1 << 11);
@@ -73,7 +60,7 @@ fn reserved_bits() {
 
 #[test]
 fn fctrl_while_receiving() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     let _queues = driver.bring_up(64);
     driver.write(FCTRL, 0);
     assert_eq!(broken(&nic), [Rule::FctrlWhileReceiving]);
@@ -81,7 +68,7 @@ fn fctrl_while_receiving() {
 
 /// Starts receiving with these bits of RDRXCTL turned over.
 fn receiving_with(bits: u32) -> Vec<Rule> {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.global();
     driver.write(RDRXCTL, driver.read(RDRXCTL) ^ bits);
@@ -113,7 +100,7 @@ fn dca_rxctrl_bit_12() {
 
 #[test]
 fn tails_before_their_queue_is_on() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.write(rxq(3, 0x18), 0);
     driver.write(rxq(3, 0x18), 63);
@@ -129,7 +116,7 @@ fn tails_before_their_queue_is_on() {
 
 #[test]
 fn doorbells_before_their_queue_is_on() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.global();
     driver.device.doorbell(rxq(0, 0x18)).unwrap().ring(63);
@@ -141,7 +128,7 @@ fn doorbells_before_their_queue_is_on() {
 
 #[test]
 fn transmit_queue_before_dmatxctl_te() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     let _tx = driver.tx(0, 64);
     assert_eq!(broken(&nic), [Rule::EnableBeforeTe]);
@@ -162,7 +149,7 @@ fn ring_addresses_and_lengths() {
 
 #[test]
 fn heads_of_queues_that_are_on() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     let _queues = driver.bring_up(64);
     driver.write(rxq(0, 0x10), 5);
     driver.write(txq(0, 0x10), 5);
@@ -175,7 +162,7 @@ fn heads_of_queues_that_are_on() {
 
 #[test]
 fn tails_outside_of_their_ring() {
-    let (mut nic, driver) = silent();
+    let (mut nic, driver) = silent(Variant::I82599);
     let (rx, tx) = driver.bring_up(64);
     rx.bell.ring(64);
     tx.bell.ring(64);
@@ -289,7 +276,7 @@ fn dma_without_bus_mastering() {
 
 #[test]
 fn mtqc_without_arbdis() {
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.write(MTQC, 0);
     assert_eq!(broken(&nic), [Rule::MtqcWithoutArbdis]);
@@ -297,7 +284,7 @@ fn mtqc_without_arbdis() {
 
 /// Sends what `put` puts into the ring, and gives the rules broken and the frames sent.
 fn by_send(put: impl FnOnce(&mut Tx)) -> (Vec<Rule>, u64) {
-    let (mut nic, driver) = silent();
+    let (mut nic, driver) = silent(Variant::I82599);
     let (_rx, mut tx) = driver.bring_up(128);
     put(&mut tx);
     tx.flush();
@@ -363,7 +350,7 @@ fn head_write_back() {
         by_write(txq(0, 0x38), 0x1005),
         [Rule::HeadWriteBackAlignment]
     );
-    let (nic, driver) = silent();
+    let (nic, driver) = silent(Variant::I82599);
     driver.reset();
     driver.global();
     driver.write(txq(0, 0x38), 0x1001);
