@@ -338,8 +338,11 @@ impl Ring {
             }
             if word1 & RXE != 0 {
                 self.counters.errors.add(1);
-            } else if lied || fragments == 0 {
+            } else if lied {
                 self.counters.bad_length.add(1);
+            } else if fragments == 0 {
+                // Finished since the packet path looked, which takes it the next time.
+                return Step::Nothing;
             } else {
                 self.merge(self.next, last);
                 return Step::Chain(Chain { fragments, bytes });
