@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use driver_core::{
-    DmaDomain, Frame, FramePool, Geometry, IovaRanges, RxCounters, RxMetadata, RxPacket, RxQueue,
-    Spares, TxCounters, TxQueue, TxReason, TxReject,
+    Descriptor, DmaDomain, Frame, FramePool, Geometry, IovaRanges, RxCounters, RxMetadata,
+    RxPacket, RxQueue, Spares, TxCounters, TxQueue, TxReason, TxReject,
 };
 
 use crate::{Application, BatchSize, Discard, Fate, Parts, SkipProgram, Tally, Verdict, Worker};
@@ -36,9 +36,13 @@ impl RxQueue for ListRx {
             let rest = &mut rest[..pieces.len() - 1];
             // The ring may wrap anywhere in a chain.
             let (a, b) = rest.split_at_mut(rest.len().div_ceil(2));
-            handler(RxPacket::new(first, [a, b], spares, [0; 2], |_| {
-                RxMetadata::default()
-            }));
+            handler(RxPacket::new(
+                first,
+                [a, b],
+                spares,
+                &Descriptor::default(),
+                |_| RxMetadata::default(),
+            ));
             n += 1;
         }
         n

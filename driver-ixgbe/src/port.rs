@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use driver_core::{
     DescriptorRing, Device, DmaRegion, FramePool, Identity, Limits, Link, MacAddr, Port,
-    PortConfig, PortStats, QueuePairs,
+    PortConfig, PortStats, QueuePairs, TxRing,
 };
 
 use crate::error::Error;
@@ -189,7 +189,7 @@ impl Port for IxgbePort {
                 drop_when_empty: config.queue_pairs > 1,
             };
             let rx = IxgbeRxQueue::start(&running, setup)?;
-            let tx = IxgbeTxQueue::start(&running, q, rings.transmit(q)?, config.tx_ring as usize)?;
+            let tx = IxgbeTxQueue::start(&running, q, rings.transmit(q)?)?;
             pairs.push((rx, tx));
         }
         start_receiver(&hw)?;
@@ -353,17 +353,21 @@ impl Rings {
         self.ring(usize::from(q) * self.receive, self.receive)
     }
 
-    fn transmit(&self, q: u16) -> Result<DescriptorRing, Error> {
+    fn transmit(&self, q: u16) -> Result<TxRing, Error> {
         let first = self.pairs * self.receive + usize::from(q) * self.transmit;
-        self.ring(first, self.transmit)
+        TxRing::new(self.ring(first, self.transmit)?).ok_or(self.too_small(first))
     }
 
     fn ring(&self, first: usize, count: usize) -> Result<DescriptorRing, Error> {
         let ring = DescriptorRing::new(&self.region, 16 * first, count);
-        ring.ok_or(Error::RingMemory {
+        ring.ok_or(self.too_small(first))
+    }
+
+    fn too_small(&self, first: usize) -> Error {
+        Error::RingMemory {
             offset: 16 * first,
             len: self.region.len(),
-        })
+        }
     }
 }
 

@@ -334,11 +334,9 @@ fn check_jump(i: &Insn) -> Result<(), Cause> {
         jmp::JA if !i.is_reg() => reserved(&[dst(i), src(i), off(i)]),
         jmp::CALL if wide && i.is_reg() => Err(Cause::IndirectCall),
         jmp::CALL if wide => match i.src {
-            // Which helpers and kernel functions there are is asked where a path reaches the call:
-            // a loader may have made sure that none does.
-            call::HELPER => reserved(&[dst(i), off(i)]),
-            call::LOCAL => reserved(&[dst(i), off(i)]),
-            call::KFUNC => reserved(&[dst(i)]),
+            // Whether there is such a function is asked where the call is reached: objects guard
+            // calls of functions that not every kernel has.
+            call::HELPER | call::LOCAL | call::KFUNC => reserved(&[dst(i), off(i)]),
             _ => reserved(&[src(i)]),
         },
         jmp::EXIT if wide && !i.is_reg() => reserved(&[dst(i), src(i), off(i), imm(i)]),

@@ -1,17 +1,20 @@
 //! The running kernel's verifier, asked through `bpf(2)`: a second opinion on every verdict. Where it
 //! may not be asked, the tests say so and go without.
 #![allow(unsafe_code)] // bpf(2) takes pointers in a union; nothing else here needs it
+#![allow(dead_code)] // each test file uses its part
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 use xdp_vm::insn::imm64;
-use xdp_vm::{MapSpec, Program};
+use xdp_vm::{Insn, MapSpec, Program};
 
 const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
+const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
+const PROG_TEST_RUN: libc::c_long = 10;
 const MAP_FREEZE: libc::c_long = 22;
 const PROG_TYPE_XDP: u32 = 6;
 
@@ -42,8 +45,26 @@ pub(crate) fn may_be_asked() -> bool {
     })
 }
 
+/// A program in the kernel, with the maps that it names.
+pub(crate) struct Loaded {
+    program: OwnedFd,
+    maps: Vec<OwnedFd>,
+    /// Instructions that its verifier followed.
+    processed: u64,
+}
+
 /// Loads `program` as XDP and throws it away again. Errors are of the asking, not of the program.
 pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
+    Ok(match load(program, maps)? {
+        Ok(loaded) => Opinion::Accepted {
+            processed: loaded.processed,
+        },
+        Err(log) => Opinion::Refused(log),
+    })
+}
+
+/// Loads `program` as XDP. The inner error is the end of the log of a refusal.
+pub(crate) fn load(program: &Program, maps: &[MapSpec]) -> io::Result<Result<Loaded, String>> {
     let fds = maps.iter().map(create).collect::<io::Result<Vec<_>>>()?;
     let mut insns = program.insns.clone();
     let mut at = 0;
@@ -60,21 +81,27 @@ pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
     }
     let bytes: Vec<u8> = insns.iter().flat_map(|i| i.to_bytes()).collect();
     // Its statistics first; the whole story, which takes it long, only of a refusal.
-    match load(&bytes, insns.len(), STATISTICS)? {
-        accepted @ Opinion::Accepted { .. } => Ok(accepted),
-        Opinion::Refused(_) => load(&bytes, insns.len(), STORY),
-    }
+    let loaded = match load_bytes(&bytes, STATISTICS)? {
+        Ok(loaded) => Ok(loaded),
+        Err(_) => load_bytes(&bytes, STORY)?,
+    };
+    Ok(loaded.map(|(program, processed)| Loaded {
+        program,
+        maps: fds,
+        processed,
+    }))
 }
 
 /// Levels of its log.
 const STORY: u64 = 1;
 const STATISTICS: u64 = 4;
 
-fn load(bytes: &[u8], slots: usize, level: u64) -> io::Result<Opinion> {
+/// The program and the instructions followed, or the end of the log.
+fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, u64), String>> {
     let license = c"GPL";
     let mut log = vec![0u8; 1 << 22];
     let mut attr: Attr = [0; 20];
-    attr[0] = u64::from(PROG_TYPE_XDP) | (slots as u64) << 32;
+    attr[0] = u64::from(PROG_TYPE_XDP) | ((bytes.len() / Insn::SIZE) as u64) << 32;
     attr[1] = bytes.as_ptr() as u64;
     attr[2] = license.as_ptr() as u64;
     attr[3] = level | (log.len() as u64) << 32;
@@ -83,18 +110,62 @@ fn load(bytes: &[u8], slots: usize, level: u64) -> io::Result<Opinion> {
     let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
     let text = String::from_utf8_lossy(&log[..end]);
     match result {
-        Ok(_fd) => {
+        Ok(program) => {
             let mut words = text.split_whitespace();
             words.find(|w| *w == "processed");
             let processed = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            Ok(Opinion::Accepted { processed })
+            Ok(Ok((program, processed)))
         }
         Err(e) if e.raw_os_error() == Some(libc::EPERM) && text.is_empty() => Err(e),
         Err(e) => {
             let tail: Vec<&str> = text.lines().rev().take(4).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            Ok(Opinion::Refused(format!("{e}: {}", tail.join(" | "))))
+            Ok(Err(format!("{e}: {}", tail.join(" | "))))
         }
+    }
+}
+
+impl Loaded {
+    /// Runs the program on a packet: what it returned, and the packet after.
+    pub(crate) fn run(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+        let mut after = vec![0; 4096];
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.program.as_raw_fd() as u64;
+        attr[1] = packet.len() as u64 | (after.len() as u64) << 32;
+        attr[2] = packet.as_ptr() as u64;
+        attr[3] = after.as_mut_ptr() as u64;
+        attr[4] = 1;
+        command(PROG_TEST_RUN, &mut attr)?;
+        after.truncate((attr[1] >> 32) as usize);
+        Ok(((attr[0] >> 32) as u32, after))
+    }
+
+    /// What map number `map` holds under `key`, `size` bytes of it; `None` where there is no entry.
+    pub(crate) fn lookup(
+        &self,
+        map: usize,
+        key: &[u8],
+        size: usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut value = vec![0; size];
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        attr[2] = value.as_mut_ptr() as u64;
+        match command(MAP_LOOKUP, &mut attr) {
+            Ok(_) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sets an entry of map number `map`.
+    pub(crate) fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        attr[2] = value.as_ptr() as u64;
+        command(MAP_UPDATE, &mut attr).map(|_| ())
     }
 }
 
