@@ -36,6 +36,7 @@ impl RxQueue for ListRx {
             let rest = &mut rest[..pieces.len() - 1];
             // The ring may wrap anywhere in a chain.
             let (a, b) = rest.split_at_mut(rest.len().div_ceil(2));
+            self.counters.bytes.add(packet.len() as u64);
             handler(RxPacket::new(
                 first,
                 [a, b],
@@ -276,8 +277,8 @@ fn the_application_is_told_verdict_and_length_after_the_program() {
         fn deliver(&mut self, _: RxPacket<'_>) -> bool {
             true
         }
-        fn judged(&mut self, verdict: Verdict, length: usize) {
-            self.0.push((verdict, length));
+        fn judged(&mut self, verdict: Verdict, packet: &RxPacket<'_>) {
+            self.0.push((verdict, packet.total_len()));
         }
     }
     let trim = |packet: &mut RxPacket<'_>| {
