@@ -1,4 +1,4 @@
-//! The families and how they differ, as data (facts 13), and which PCI id is which (facts 1).
+//! The families and how they differ, as data, and which PCI id is which.
 
 use std::time::Duration;
 

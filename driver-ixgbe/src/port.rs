@@ -371,7 +371,7 @@ impl Rings {
     }
 }
 
-/// What holds for all receive queues (facts 5.2, 2 to 6). The receiver is off.
+/// What holds for all receive queues (82599 datasheet 4.6.7). The receiver is off.
 fn set_up_receive(hw: &Hw, config: &PortConfig) -> Result<(), Error> {
     // One packet buffer has all the memory.
     let kib = hw.family.rx_buffer_kib;
@@ -412,7 +412,7 @@ fn set_up_receive(hw: &Hw, config: &PortConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What holds for all transmit queues (facts 6.2, 1 to 8).
+/// What holds for all transmit queues (82599 datasheet 4.6.8).
 fn set_up_transmit(hw: &Hw) -> Result<(), Error> {
     // MTQC may be changed only while the arbiter is off.
     hw.modify(RTTDCS, |v| v | Rttdcs::ARBDIS)?;
@@ -438,7 +438,7 @@ fn set_up_transmit(hw: &Hw) -> Result<(), Error> {
     })
 }
 
-/// Lets packets in (facts 5.2, 8). The security block must be quiet while the receiver is turned on, or
+/// Lets packets in (82599 datasheet 4.6.7). The security block must be quiet while the receiver is turned on, or
 /// packets that come in meanwhile can hang its DMA.
 fn start_receiver(hw: &Hw) -> Result<(), Error> {
     with_path_blocked(hw, |hw| hw.modify(RXCTRL, |v| v | Rxctrl::RXEN))

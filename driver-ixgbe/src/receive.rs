@@ -1,4 +1,4 @@
-//! A receive queue: its set-up (facts 5.2), and the way of a packet out of its ring.
+//! A receive queue: its set-up (82599 datasheet 4.6.7), and the way of a packet out of its ring.
 //!
 //! The device owns the descriptors from its head up to the tail; the one at the tail is armed too but
 //! not its own yet, so that head and tail never meet on a full ring. The driver walks descriptors that

@@ -1,4 +1,4 @@
-//! Statistics registers (facts 9). All of them clear when read, stop at all ones, and ignore writes;
+//! Statistics registers. All of them clear when read, stop at all ones, and ignore writes;
 //! octets have 36 bits in two registers, of which the low one is read first. That is handled here,
 //! once: a table says what there is, and reading it adds to 64-bit counts.
 

@@ -1,4 +1,4 @@
-//! A transmit queue: its set-up (facts 6.2), and the way of a frame through its ring.
+//! A transmit queue: its set-up (82599 datasheet 4.6.8), and the way of a frame through its ring.
 //!
 //! The device reports only descriptors that ask for it (RS). The driver asks at the end of each flush
 //! and at least every [`REPORT_EVERY`] descriptors, remembers where, and looks at nothing else when it
@@ -18,7 +18,7 @@ use crate::port::MAX_FRAME;
 use crate::registers::*;
 use crate::running::Running;
 
-/// Bits of an advanced data descriptor's second quadword (facts 7.3).
+/// Bits of an advanced data descriptor's second quadword.
 mod bits {
     /// DTYP 3 (data), IFCS (insert the checksum), DEXT (advanced format).
     pub(super) const DATA: u64 = 3 << 20 | 1 << 25 | 1 << 29;
