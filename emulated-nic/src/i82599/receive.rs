@@ -31,6 +31,7 @@ const SECRX_DIS: u32 = 1 << 1;
 const SECRXSTAT_READY: u32 = 1;
 /// Frames that the packet buffer holds at most, whatever their length.
 const FIFO_FRAMES: usize = 40_000;
+
 /// The receive engine.
 pub(crate) struct Receive {
     pub(super) queues: Box<[RxQueue]>,
