@@ -31,6 +31,7 @@ mod packet;
 mod pool;
 mod port;
 mod ring;
+mod rx_slots;
 mod thread;
 mod tx_ring;
 
@@ -48,5 +49,6 @@ pub use port::{
     RxQueue, TxQueue, TxReason, TxReject,
 };
 pub use ring::{Descriptor, DescriptorRing};
+pub use rx_slots::{RxFragments, RxRun, RxSlot, RxSlots};
 pub use thread::{allowed_cpus, pin_thread};
 pub use tx_ring::{TxRing, TxSlot};
