@@ -55,7 +55,7 @@ impl Geometry {
 
     /// What lengths received into buffers of `buffer` bytes are held against. `None` where there is no
     /// buffer, or it does not fit behind the headroom.
-    pub fn receive_limit(&self, buffer: usize) -> Option<ReceiveLimit> {
+    pub(crate) fn receive_limit(&self, buffer: usize) -> Option<ReceiveLimit> {
         let (room, buffer) = (self.room(), u16::try_from(buffer).ok()?);
         (1..=room)
             .contains(&buffer)
@@ -99,7 +99,7 @@ const ROOM: u64 = 0xffff << ROOM_SHIFT;
 
 /// What received lengths are held against, for the frames of one geometry.
 #[derive(Clone, Copy, Debug)]
-pub struct ReceiveLimit {
+pub(crate) struct ReceiveLimit {
     /// Room of such a frame.
     room: u16,
     /// Most bytes: no more than the room.

@@ -365,11 +365,10 @@ impl Spares {
         self.frames.capacity()
     }
 
-    /// True where these frames can re-arm a queue of `geometry` in the domain with `delta`, whatever
-    /// distance they have in their pool: what a receive queue checks once a poll.
+    /// True where the frames of both have one size and lie in one domain.
     #[inline]
-    pub fn fits(&self, geometry: &Geometry, delta: u64) -> bool {
-        self.room == geometry.room() && self.delta == delta
+    pub(crate) fn is_like(&self, other: &Spares) -> bool {
+        self.room == other.room && self.delta == other.delta
     }
 }
 

@@ -1,15 +1,15 @@
 //! The buffers of a receive ring, in their slots.
 //!
-//! This module guards that all of them are of one geometry, whose receive limit is the ring's: frames
-//! enter only where that is checked (at the start, and when a spare takes the place of a packet), so a
-//! received length is held against the limit alone, and nothing is looked up per packet.
+//! This module guards that all of them are of one size, the receive limit's: frames enter at the start,
+//! where each is looked at, and from spares, whose size is compared once a run. So a received length is
+//! held against the limit alone, and nothing is looked up per packet.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
 use crate::frame::{Frame, ReceiveLimit};
 use crate::packet::{RxMetadata, RxPacket};
-use crate::pool::Spares;
+use crate::pool::{FramePool, Spares};
 use crate::ring::Descriptor;
 
 /// Frames of one geometry, one a descriptor, always all there. Dropping it sends them home.
@@ -17,16 +17,22 @@ use crate::ring::Descriptor;
 pub struct RxSlots {
     frames: Box<[Frame]>,
     limit: ReceiveLimit,
+    /// Stands in for spares that do not fit: none.
+    none: Spares,
 }
 
 impl RxSlots {
-    /// Slots that hold `frames`. Gives them back where one of them is not of the limit's geometry.
-    pub fn new(frames: Vec<Frame>, limit: ReceiveLimit) -> Result<Self, Vec<Frame>> {
-        if frames.iter().any(|f| !limit.is_for(f)) {
-            return Err(frames);
-        }
-        let frames = frames.into();
-        Ok(RxSlots { frames, limit })
+    /// `count` slots, filled from `pool`, that receive up to `buffer` bytes each. `None` where the pool
+    /// has too few frames, or their room is not that large.
+    pub fn new(pool: &mut FramePool, count: usize, buffer: usize) -> Option<Self> {
+        let limit = pool.geometry().receive_limit(buffer)?;
+        let frames: Box<[_]> = (0..count).map_while(|_| pool.take()).collect();
+        let filled = frames.len() == count && frames.iter().all(|f| limit.is_for(f));
+        filled.then(|| RxSlots {
+            frames,
+            limit,
+            none: pool.spares(0),
+        })
     }
 
     /// Number of slots.
@@ -56,33 +62,45 @@ impl RxSlots {
         }
     }
 
-    /// The slots in `run`, for packets of one buffer each.
+    /// The slots in `run`, for packets of one buffer each. Buffers that are taken are replaced from
+    /// `spares`; spares of another size or domain count as none.
     #[inline]
-    pub fn run(&mut self, run: Range<usize>) -> RxRun<'_> {
+    pub fn run<'a>(&'a mut self, run: Range<usize>, spares: &'a mut Spares) -> RxRun<'a> {
         RxRun {
             frames: &mut self.frames[run],
-            fragments: RxFragments([&mut [], &mut []]),
             limit: self.limit,
+            around: RxAround {
+                fragments: [&mut [], &mut []],
+                spares: fitting(spares, &mut self.none),
+            },
         }
     }
 
     /// The slot at `first`, and those of the `fragments` after it, around the end of the ring, as the
     /// rest of its packet.
-    pub fn chain(&mut self, first: usize, fragments: usize) -> RxRun<'_> {
+    pub fn chain<'a>(
+        &'a mut self,
+        first: usize,
+        fragments: usize,
+        spares: &'a mut Spares,
+    ) -> RxRun<'a> {
         let (start, end) = self.frames.split_at_mut(first);
         let (frames, ahead) = end.split_at_mut(1);
         let to_end = fragments.min(ahead.len());
         let (ahead, behind) = (&mut ahead[..to_end], &mut start[..fragments - to_end]);
         // A packet has fragments where the first part is not empty.
-        let rest = if ahead.is_empty() {
+        let fragments = if ahead.is_empty() {
             [behind, ahead]
         } else {
             [ahead, behind]
         };
         RxRun {
             frames,
-            fragments: RxFragments(rest),
             limit: self.limit,
+            around: RxAround {
+                fragments,
+                spares: fitting(spares, &mut self.none),
+            },
         }
     }
 
@@ -92,30 +110,40 @@ impl RxSlots {
     }
 }
 
+/// `spares` where they are like `none`, which is the ring's.
+#[inline]
+fn fitting<'a>(spares: &'a mut Spares, none: &'a mut Spares) -> &'a mut Spares {
+    if spares.is_like(none) { spares } else { none }
+}
+
 /// A stretch of slots.
 #[derive(Debug)]
 pub struct RxRun<'a> {
     frames: &'a mut [Frame],
-    fragments: RxFragments<'a>,
     limit: ReceiveLimit,
+    around: RxAround<'a>,
 }
 
 impl<'a> RxRun<'a> {
-    /// The slots, each with the packet's other buffers (none, or those of the one packet there is).
+    /// The slots, and what goes with the packet in each.
     #[inline]
-    pub fn slots(self) -> (impl ExactSizeIterator<Item = RxSlot<'a>>, RxFragments<'a>) {
+    pub fn slots(self) -> (impl ExactSizeIterator<Item = RxSlot<'a>>, RxAround<'a>) {
         let limit = self.limit;
         let slots = self
             .frames
             .iter_mut()
             .map(move |frame| RxSlot { frame, limit });
-        (slots, self.fragments)
+        (slots, self.around)
     }
 }
 
-/// Buffers after the first of a packet that lies in several slots.
+/// What goes with the packets of a run: the other buffers of a packet that lies in several slots, and
+/// the spares that fit the ring.
 #[derive(Debug)]
-pub struct RxFragments<'a>([&'a mut [Frame]; 2]);
+pub struct RxAround<'a> {
+    fragments: [&'a mut [Frame]; 2],
+    spares: &'a mut Spares,
+}
 
 /// One slot of a receive ring with its buffer.
 #[derive(Debug)]
@@ -133,17 +161,17 @@ impl RxSlot<'_> {
         unsafe { self.frame.receive_unchecked(self.limit, len) }
     }
 
-    /// The packet that was received here, its fragments behind it, to be given to a handler.
+    /// The packet that was received here, to be given to a handler. `around` is its run's.
     /// `descriptor` holds what the device wrote about it, which `decode` reads.
     #[inline(always)]
     pub fn packet<'p>(
         &'p mut self,
-        fragments: &'p mut RxFragments<'_>,
-        spares: &'p mut Spares,
+        around: &'p mut RxAround<'_>,
         descriptor: &'p Descriptor,
         decode: fn([u64; 2]) -> RxMetadata,
     ) -> RxPacket<'p> {
-        let [first, second] = &mut fragments.0;
+        let RxAround { fragments, spares } = around;
+        let [first, second] = fragments;
         RxPacket::new(self.frame, [first, second], spares, descriptor, decode)
     }
 

@@ -153,7 +153,8 @@ impl TxRing {
     /// `spares`, and frees the descriptors. Returns how many.
     #[inline]
     pub fn reclaim(&mut self, count: usize, spares: &mut Spares) -> usize {
-        let count = count.min(self.used()).min(spares.room());
+        let used = self.used();
+        let count = count.min(used).min(spares.room());
         let first = self.oldest / UNIT;
         let to_end = count.min(self.frames.len() - first);
         // Out of the ring first: a frame must not be in two places, whatever happens.
@@ -163,18 +164,18 @@ impl TxRing {
         } else {
             oldest
         };
+        self.look();
         let alike = self.kinds.all_have(spares.frame_room());
+        if count == used {
+            self.kinds = FrameKinds::none();
+        }
         // SAFETY: `count` frames from `first` on were there and are the ring's no more: `to_end` of them
-        // up to its end at most, the others from its start. All frames there were counted in `kinds`.
+        // up to its end at most, the others from its start. All of them were counted in `kinds`.
         unsafe {
             spares.adopt(self.frames.get_unchecked(first..first + to_end), alike);
             if count > to_end {
                 spares.adopt(self.frames.get_unchecked(..count - to_end), alike);
             }
-        }
-        self.look();
-        if self.used() == 0 {
-            self.kinds = FrameKinds::none();
         }
         count
     }

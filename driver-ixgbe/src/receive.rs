@@ -31,9 +31,6 @@ const TAGS: usize = 8;
 pub struct IxgbeRxQueue {
     ring: Ring,
     doorbell: Doorbell,
-    geometry: Geometry,
-    /// Stands in for spares that do not fit.
-    none: Spares,
     index: u16,
     running: Arc<Running>,
 }
@@ -85,25 +82,14 @@ impl IxgbeRxQueue {
         let delta = hw.device.domain().delta();
         let doorbell = hw.device.doorbell(RDT(q).offset())?;
         let available = setup.pool.available();
-        let frames: Vec<_> = (0..count).map_while(|_| setup.pool.take()).collect();
-        if frames.len() < count {
-            return Err(Error::PoolTooSmall {
-                pool: setup.pool_index,
-                needed: count,
-                available,
-            });
-        }
-        for (descriptor, frame) in setup.descriptors.descriptors().iter().zip(&frames) {
+        let slots = RxSlots::new(setup.pool, count, buffer).ok_or(Error::PoolTooSmall {
+            pool: setup.pool_index,
+            needed: count,
+            available,
+        })?;
+        for (descriptor, frame) in setup.descriptors.descriptors().iter().zip(slots.frames()) {
             descriptor.store([frame.receive_iova(delta), 0]);
         }
-        let slots = geometry
-            .receive_limit(buffer)
-            .and_then(|limit| RxSlots::new(frames, limit).ok())
-            .ok_or(Error::Buffer {
-                pool: setup.pool_index,
-                buffer: geometry.buffer,
-                min: BUFFER_UNIT,
-            })?;
         let iova = setup.descriptors.iova();
         hw.write(RDBAL(q), iova as u32);
         hw.write(RDBAH(q), (iova >> 32) as u32);
@@ -131,8 +117,6 @@ impl IxgbeRxQueue {
         let queue = IxgbeRxQueue {
             ring,
             doorbell,
-            geometry,
-            none: setup.pool.spares(0),
             index: q,
             running: running.clone(),
         };
@@ -163,11 +147,6 @@ impl RxQueue for IxgbeRxQueue {
         H: FnMut(RxPacket<'_>),
     {
         let ring = &mut self.ring;
-        let spares = if spares.fits(&self.geometry, ring.delta) {
-            spares
-        } else {
-            &mut self.none
-        };
         let walked = ring.walk(budget, spares, handler);
         if walked.rearmed > 0 {
             self.doorbell.ring(ring.tail());
@@ -242,8 +221,8 @@ impl Ring {
         }
         let mut chain = Chain::default();
         while total.packets < budget && total.rearmed < self.slots.len() {
-            let (descriptors, run) = self.run(budget - total.packets, chain.fragments);
-            let (slots, mut fragments) = run.slots();
+            let (descriptors, run) = self.run(budget - total.packets, chain.fragments, spares);
+            let (slots, mut around) = run.slots();
             let want = slots.len();
             let mut seen = 0;
             for (descriptor, mut slot) in descriptors.iter().zip(slots) {
@@ -253,9 +232,9 @@ impl Ring {
                 if !sound || !slot.receive(len) {
                     break;
                 }
-                handler(slot.packet(&mut fragments, spares, descriptor, decode));
-                descriptor.store([slot.receive_iova(delta), 0]);
                 seen += ONE_PACKET + len as u64;
+                handler(slot.packet(&mut around, descriptor, decode));
+                descriptor.store([slot.receive_iova(delta), 0]);
             }
             let (done, bytes) = ((seen / ONE_PACKET) as usize, seen % ONE_PACKET);
             self.next = self.wrapped(self.next + done);
@@ -285,14 +264,19 @@ impl Ring {
     /// The next stretch of the ring: up to `budget` descriptors, not past the end, with their slots. Or,
     /// where there are `fragments`, one descriptor with its slot and those of the fragments.
     #[inline(always)]
-    fn run(&mut self, budget: usize, fragments: usize) -> (&[Descriptor], RxRun<'_>) {
+    fn run<'a>(
+        &'a mut self,
+        budget: usize,
+        fragments: usize,
+        spares: &'a mut Spares,
+    ) -> (&'a [Descriptor], RxRun<'a>) {
         let descriptors = self.descriptors.descriptors();
         if fragments > 0 {
             let first = &descriptors[self.next..=self.next];
-            return (first, self.slots.chain(self.next, fragments));
+            return (first, self.slots.chain(self.next, fragments, spares));
         }
         let run = self.next..self.slots.len().min(self.next + budget);
-        (&descriptors[run.clone()], self.slots.run(run))
+        (&descriptors[run.clone()], self.slots.run(run, spares))
     }
 
     /// What is not a sound packet in one buffer: nothing there yet, a packet over several buffers, a
