@@ -5,6 +5,7 @@
 //! are done from `next` on and re-arms each in place, so the tail is always the descriptor before
 //! `next`. A chain whose end is not there yet keeps its descriptors until it is.
 
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -185,9 +186,11 @@ struct Walked {
     rearmed: usize,
 }
 
-/// Packets and bytes of one run in one number, and so in one register: a run has no more bytes than the
-/// largest ring has in the largest buffers.
-const ONE_PACKET: u64 = 1 << 30;
+/// Index of `descriptor`, one of `all`.
+#[inline]
+fn position(all: &[Descriptor], descriptor: &Descriptor) -> usize {
+    (ptr::from_ref(descriptor).addr() - all.as_ptr().addr()) / size_of::<Descriptor>()
+}
 
 /// A packet over several buffers, all of them there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -224,19 +227,22 @@ impl Ring {
             let (descriptors, run) = self.run(budget - total.packets, chain.fragments, spares);
             let (slots, mut around) = run.slots();
             let want = slots.len();
-            let mut seen = 0;
+            let mut bytes = 0;
+            let mut stopped = None;
             for (descriptor, mut slot) in descriptors.iter().zip(slots) {
                 let word1 = descriptor.load_acquire(1);
                 let len = length(word1);
                 let sound = word1 & (DD | EOP | RXE) == DD | EOP;
                 if !sound || !slot.receive(len) {
+                    stopped = Some(descriptor);
                     break;
                 }
-                seen += ONE_PACKET + len as u64;
+                bytes += len as u64;
                 handler(slot.packet(&mut around, descriptor, decode));
                 descriptor.store([slot.receive_iova(delta), 0]);
             }
-            let (done, bytes) = ((seen / ONE_PACKET) as usize, seen % ONE_PACKET);
+            // Where it stopped says how many there were: so they need not be counted one by one.
+            let done = stopped.map_or(want, |at| position(descriptors, at));
             self.next = self.wrapped(self.next + done);
             total.packets += done;
             total.rearmed += done;
