@@ -85,7 +85,17 @@ impl<'a> RxPacket<'a> {
     /// Bytes of the packet in all its buffers.
     #[inline]
     pub fn total_len(&self) -> usize {
-        self.frame.len() + self.fragments().map(Frame::len).sum::<usize>()
+        let more = if self.has_fragments() {
+            self.fragments_len()
+        } else {
+            0
+        };
+        self.frame.len() + more
+    }
+
+    #[cold]
+    fn fragments_len(&self) -> usize {
+        self.fragments().map(Frame::len).sum()
     }
 
     /// What the device wrote about the packet, decoded now.

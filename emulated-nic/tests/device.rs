@@ -313,6 +313,30 @@ fn doorbells_and_registers_are_the_same_tail() {
 }
 
 #[test]
+fn tails_may_be_written_as_registers_as_soon_as_their_queue_is_on() {
+    let (mut nic, driver) = with_source(10);
+    driver.reset();
+    driver.global();
+    for queue in [rxq(0, 0), txq(0, 0)] {
+        let region = driver.region(4096);
+        driver.write(queue, region.iova() as u32);
+        driver.write(queue + 4, (region.iova() >> 32) as u32);
+        driver.write(queue + 8, 1024);
+        driver.write(queue + 0x28, ENABLE);
+        // No sleep, and so no step, between the two.
+        while driver.read(queue + 0x28) & ENABLE == 0 {}
+        driver.write(queue + 0x18, 1);
+    }
+    assert_eq!(
+        (driver.read(rxq(0, 0x18)), driver.read(txq(0, 0x18))),
+        (1, 1)
+    );
+    assert_eq!(nic.strict_log(), []);
+    nic.step();
+    assert_eq!(nic.strict_log(), [], "nothing moves without a link");
+}
+
+#[test]
 fn memory_that_the_bus_cannot_reach_is_refused() {
     // Where x86 has its interrupts.
     let ranges = IovaRanges::new([(0xfee0_0000, 0xfeff_ffff)]);

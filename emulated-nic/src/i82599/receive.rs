@@ -29,7 +29,9 @@ const RDRXCTL_CHANGEABLE: u32 = 0x363f_000e;
 const RXCSUM_PCSD: u32 = 1 << 13;
 const SECRX_DIS: u32 = 1 << 1;
 const SECRXSTAT_READY: u32 = 1;
-const FIFO_FRAMES: usize = 8192;
+/// Frames that the packet buffer holds at most, whatever their length.
+const FIFO_FRAMES: usize = 40_000;
+
 /// The receive engine.
 pub(crate) struct Receive {
     pub(super) queues: Box<[RxQueue]>,

@@ -259,7 +259,7 @@ table! {
     // Receive, global
     RXCTRL        = at(0x03000).mask(1).write(receive::write_rxctrl);
     RDRXCTL       = at(0x02f00).reset(0x0010_8800).read(reset::read_rdrxctl).write(receive::write_rdrxctl);
-    PFQDE         = at(0x02f04);
+    PFQDE         = at(0x02f04).write(rx_ring::write_pfqde);
     RXPBSIZE      = array(0x03c00, 4, 8).reset(0x0008_0000).mask(0x000f_fc00);
     SECRXCTRL     = at(0x08d00).mask(0x3);
     SECRXSTAT     = at(0x08d04).ro().read(receive::read_secrxstat);

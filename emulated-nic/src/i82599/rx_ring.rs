@@ -52,8 +52,8 @@ impl RxQueue {
     /// Takes over what the registers say; the queue is on.
     pub(super) fn load(&mut self, regs: &RegisterFile, n: usize, variant: Variant) {
         let (rxdctl, srrctl) = (regs.at(&RXDCTL, n), regs.at(&SRRCTL, n));
-        self.ring.base = u64::from(regs.at(&RDBAH, n)) << 32 | u64::from(regs.at(&RDBAL, n));
-        self.ring.count = regs.at(&RDLEN, n) / 16;
+        let base = u64::from(regs.at(&RDBAH, n)) << 32 | u64::from(regs.at(&RDBAL, n));
+        self.ring.set(base, regs.at(&RDLEN, n));
         self.buffer = (srrctl & 0x1f) as usize * 1024;
         self.advanced = srrctl >> 25 & 7 != 0;
         self.drop = srrctl & SRRCTL_DROP_EN != 0;
@@ -321,10 +321,8 @@ pub(crate) fn read_tail(core: &mut Core, n: usize, _: u32) -> u32 {
 pub(crate) fn write_tail(core: &mut Core, n: usize, _: u32, value: u32) {
     core.advance_rx_queues_now();
     if core.rx.queues[n].ring.on {
+        // The next step looks at it, as at a tail that came without a trap.
         core.doorbells.set(n, value);
-        core.rx.queues[n]
-            .ring
-            .look(value, "RDT", n, &mut core.strict);
     } else if value != 0 {
         core.strict
             .note(Rule::RdtBeforeEnable, "RDT", n, u64::from(value));
@@ -357,5 +355,13 @@ pub(crate) fn write_rscctl(core: &mut Core, n: usize, _: u32, value: u32) {
     if value & RSCCTL_RSCEN != 0 {
         core.strict
             .note(Rule::NotModelled, "RSCCTL", n, u64::from(value));
+    }
+}
+
+/// The override of DROP_EN by queue is not modelled.
+pub(crate) fn write_pfqde(core: &mut Core, _: usize, _: u32, value: u32) {
+    if value != 0 {
+        core.strict
+            .note(Rule::NotModelled, "PFQDE", 0, u64::from(value));
     }
 }

@@ -235,9 +235,18 @@ impl Core {
                         return true;
                     }
                 }
-                Descriptor::Context(..) | Descriptor::Unknown => {
+                Descriptor::Unknown if packet.count == 0 => {
                     self.strict.note(Rule::NotModelled, "TDBAL", n, words[1]);
                     q.ring.head = q.ring.after(q.ring.head, 1);
+                }
+                Descriptor::Context(..) | Descriptor::Unknown => {
+                    // In the middle of a packet, which it spoils: a piece without length.
+                    self.strict.note(Rule::NotModelled, "TDBAL", n, words[1]);
+                    if let Some(slot) = packet.parts.get_mut(packet.count) {
+                        *slot = Data::default();
+                    }
+                    packet.count += 1;
+                    i += 1;
                 }
             }
         }

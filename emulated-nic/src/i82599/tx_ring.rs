@@ -34,8 +34,8 @@ pub(super) struct TxQueue {
 impl TxQueue {
     /// Takes over what the registers say; the queue is on.
     pub(super) fn load(&mut self, regs: &RegisterFile, n: usize) {
-        self.ring.base = u64::from(regs.at(&TDBAH, n)) << 32 | u64::from(regs.at(&TDBAL, n));
-        self.ring.count = regs.at(&TDLEN, n) / 16;
+        let base = u64::from(regs.at(&TDBAH, n)) << 32 | u64::from(regs.at(&TDBAL, n));
+        self.ring.set(base, regs.at(&TDLEN, n));
         let tdwbal = regs.at(&TDWBAL, n);
         let head_at = u64::from(regs.at(&TDWBAH, n)) << 32 | u64::from(tdwbal & !3);
         self.head_at = (tdwbal & TDWBAL_HEAD_WB != 0).then_some(head_at);
