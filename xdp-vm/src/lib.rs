@@ -2,7 +2,11 @@
 
 pub mod contract;
 pub mod insn;
+mod loader;
 pub mod program;
+mod verified;
 
 pub use insn::Insn;
-pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Variable};
+pub use loader::LoadError;
+pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Rejected, Variable};
+pub use verified::{ContextField, Note, Verified};

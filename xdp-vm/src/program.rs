@@ -2,6 +2,7 @@
 //! references are resolved to indices, and the maps that they share.
 
 use crate::Insn;
+use crate::loader::LoadError;
 
 /// An object file after loading: its programs and the maps that they share.
 #[derive(Clone, Debug, Default)]
@@ -10,8 +11,21 @@ pub struct Object {
     pub programs: Vec<Program>,
     /// Maps that the programs name, `.rodata`, `.data` and `.bss` among them.
     pub maps: Vec<MapSpec>,
+    /// Programs of the file that cannot be used, with the cause.
+    pub rejected: Vec<Rejected>,
     /// The `license` section, where there is one.
     pub license: Option<String>,
+}
+
+/// A program of an object that cannot be used; the others of the same object can.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// Symbol name of the entry function.
+    pub name: String,
+    /// ELF section it is in.
+    pub section: String,
+    /// Why.
+    pub error: LoadError,
 }
 
 /// One entry point with all that it calls, linked into one run of instructions.
@@ -68,6 +82,24 @@ pub enum MapKind {
     PercpuArray = 6,
 }
 
+impl MapKind {
+    /// The kind that the kernel gives this number, where it is supported.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            1 => MapKind::Hash,
+            2 => MapKind::Array,
+            5 => MapKind::PercpuHash,
+            6 => MapKind::PercpuArray,
+            _ => return None,
+        })
+    }
+
+    /// True where each CPU has a value of its own.
+    pub fn is_percpu(self) -> bool {
+        matches!(self, MapKind::PercpuHash | MapKind::PercpuArray)
+    }
+}
+
 /// What a map is, before memory is taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapSpec {
@@ -83,7 +115,7 @@ pub struct MapSpec {
     pub max_entries: u32,
     /// Flags as the kernel numbers them (`BPF_F_NO_PREALLOC` = 1, `BPF_F_RDONLY_PROG` = 0x80, ...).
     pub flags: u32,
-    /// First bytes of the only value, for global data.
+    /// First bytes of the only value, for global data; `None` where they are zero.
     pub initial: Option<Vec<u8>>,
     /// Nobody writes it once the program is loaded, so the verifier may take its bytes as known.
     pub frozen: bool,
