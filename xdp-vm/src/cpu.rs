@@ -1,0 +1,104 @@
+//! What a worker brings to the programs it runs: its slot, its clock, its random numbers, its trace,
+//! and the stack. One worker, one `Cpu`, on one thread.
+
+use std::alloc::{Layout, handle_alloc_error};
+
+use crate::memory::Block;
+use crate::trace::Trace;
+
+/// Bytes of stack that each function of a program has.
+pub const FRAME: usize = 512;
+/// Functions that may be in a call at once, the program's own included.
+pub const MAX_FRAMES: usize = 8;
+const STACK: usize = FRAME * MAX_FRAMES;
+
+/// The state of a worker that programs see or use. `slot` is what they get as the processor's
+/// number, and which of the per-CPU values they work on: a number of the worker, never the processor
+/// that its thread happens to be on.
+#[derive(Debug)]
+pub struct Cpu {
+    slot: u32,
+    random: fastrand::Rng,
+    clock: Clock,
+    /// What programs printed.
+    pub trace: Trace,
+    stack: Block,
+    pub(crate) calls: [Call; MAX_FRAMES],
+}
+
+/// Where `bpf_ktime_get_ns` gets the time from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The system's monotonic clock.
+    Monotonic,
+    /// This time in nanoseconds, until it is set again: runs that can be repeated.
+    Fixed(u64),
+}
+
+/// What a call of a function keeps of the caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Call {
+    pub(crate) return_to: u32,
+    /// r6 to r9.
+    pub(crate) saved: [u64; 4],
+}
+
+impl Cpu {
+    /// A worker with the system's clock and a random seed.
+    pub fn new(slot: u32) -> Self {
+        Cpu {
+            slot,
+            random: fastrand::Rng::new(),
+            clock: Clock::Monotonic,
+            trace: Trace::default(),
+            stack: Block::zeroed(STACK)
+                .unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; STACK]>())),
+            calls: [Call::default(); MAX_FRAMES],
+        }
+    }
+
+    /// The worker's number.
+    #[inline]
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Starts the random numbers over from `seed`: runs that can be repeated.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.random.seed(seed);
+    }
+
+    /// Sets where programs get the time from.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    pub(crate) fn random_u32(&mut self) -> u32 {
+        self.random.u32(..)
+    }
+
+    /// Nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        match self.clock {
+            Clock::Monotonic => monotonic_ns(),
+            Clock::Fixed(ns) => ns,
+        }
+    }
+
+    /// r10 of the entry function: one past its frame. Frames of called functions are below.
+    #[inline(always)]
+    pub(crate) fn stack_top(&self) -> u64 {
+        self.stack.base().addr() as u64 + STACK as u64
+    }
+}
+
+#[allow(unsafe_code)]
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes the struct that it is given. It cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,567 @@
+//! Hashes and per-CPU hashes, as the kernel has them: chains of elements in buckets, a lock a bucket
+//! for those who change it, none for those who look up.
+//!
+//! All elements lie in one block that lives as long as the map, so a program may use the value it
+//! found for as long as it runs, also after another deleted the entry: the element may then be
+//! **recycled** for another key, never freed. Those who look up while that happens are kept right by
+//! two things. The end of a chain says which bucket it is the end of: one who was led into another
+//! chain notices and starts again. And an element counts its uses (`version`, odd while its key is
+//! written): a key that was compared while it changed is compared again.
+//!
+//! An update of an entry puts a new element in front of the old one and then takes the old one out,
+//! so that one who looks up finds one whole value or the other (per-CPU values are overwritten in
+//! place, each only by its CPU). One who set out before the first and passed by after the second would
+//! find neither, as happens in the kernel: here the bucket counts its replacements, and who finds
+//! nothing looks again if there was one.
+#![allow(unsafe_code)]
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use super::flags;
+use super::layout::{self, Layout, MAX_KEY, ZERO_SEED};
+use crate::MapSpec;
+use crate::errno::Errno;
+use crate::memory::{self, Block};
+
+/// Marks the end of a chain; the other bits are the bucket's number.
+const END: u32 = 1 << 31;
+const KEY_WORDS: usize = MAX_KEY as usize / 8;
+
+/// A hash map.
+#[derive(Debug)]
+pub(crate) struct Hash {
+    buckets: Block,
+    mask: u32,
+    seed: u64,
+    elements: Block,
+    element_stride: usize,
+    key_size: usize,
+    key_words: usize,
+    value_size: usize,
+    values: Values,
+    entries: u32,
+    /// Elements that there are.
+    total: u32,
+    /// Entries that there are.
+    count: AtomicU32,
+    /// Elements from this one on were never used.
+    fresh: AtomicU32,
+    /// Stack of used elements: number + 1 of the first in the low half, a count of changes in the
+    /// high half, so that an element that left and came back is not taken for one that stayed.
+    free: AtomicU64,
+}
+
+/// Where the values are.
+#[derive(Debug)]
+enum Values {
+    /// In the element, this far from its start.
+    Inside(usize),
+    /// In a block of its own, by CPU and element.
+    Percpu {
+        block: Block,
+        cpu_stride: usize,
+        value_stride: usize,
+        cpus: u32,
+    },
+}
+
+/// Links are the number of an element + 1, or [`END`] and a bucket. Zeroed memory is an empty bucket.
+#[repr(C)]
+struct Bucket {
+    first: AtomicU32,
+    /// The lowest bit: somebody changes the chain. The others: how often an element was replaced.
+    state: AtomicU32,
+}
+
+const LOCKED: u32 = 1;
+const REPLACED: u32 = 2;
+
+/// The start of an element; key and value follow.
+#[repr(C)]
+struct Element {
+    next: AtomicU32,
+    hash: AtomicU32,
+    version: AtomicU32,
+    next_free: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Element>() as u64 == layout::HEADER);
+const _: () = assert!(size_of::<Bucket>() as u64 == layout::BUCKET);
+
+/// An element that held a key, at the version when it did.
+#[derive(Clone, Copy)]
+struct Found {
+    element: u32,
+    version: u32,
+}
+
+impl Hash {
+    /// `None` where memory is short.
+    pub(super) fn new(spec: &MapSpec, layout: &Layout, cpus: u32) -> Option<Self> {
+        let key_words = spec.key_size.div_ceil(8) as usize;
+        let values = match layout.cpu_stride {
+            0 => Values::Inside(layout::HEADER as usize + 8 * key_words),
+            stride => Values::Percpu {
+                block: Block::zeroed(layout.values as usize)?,
+                cpu_stride: stride as usize,
+                value_stride: layout.value_stride as usize,
+                cpus,
+            },
+        };
+        Some(Hash {
+            buckets: Block::zeroed((layout.buckets * layout::BUCKET) as usize)?,
+            mask: (layout.buckets - 1) as u32,
+            seed: match spec.flags & ZERO_SEED {
+                0 => RandomState::new().hash_one(&spec.name),
+                _ => 0,
+            },
+            elements: Block::zeroed((layout.elements * layout.element_stride) as usize)?,
+            element_stride: layout.element_stride as usize,
+            key_size: spec.key_size as usize,
+            key_words,
+            value_size: spec.value_size as usize,
+            values,
+            entries: spec.max_entries,
+            total: layout.elements as u32,
+            count: AtomicU32::new(0),
+            fresh: AtomicU32::new(0),
+            free: AtomicU64::new(0),
+        })
+    }
+
+    /// The value of the key at `key` on `cpu`, or null.
+    ///
+    /// # Safety
+    /// A key can be read at `key`; `cpu` is one that the map was made for.
+    #[inline]
+    pub(crate) unsafe fn lookup(&self, cpu: u32, key: *const u8) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.with_key(key, |key| self.find(key, self.hash(key))) }
+            .map_or(std::ptr::null_mut(), |found| self.value(cpu, found.element))
+    }
+
+    /// Sets an entry: on a per-CPU map the value of `cpu`, where a new entry is zero on the others.
+    ///
+    /// # Safety
+    /// As for [`Hash::lookup`], and a value can be read at `value`.
+    pub(super) unsafe fn update(
+        &self,
+        cpu: u32,
+        key: *const u8,
+        value: *const u8,
+        flags: u64,
+    ) -> Result<(), Errno> {
+        let write = |element, new| {
+            if let (true, Values::Percpu { cpus, .. }) = (new, &self.values) {
+                for other in (0..*cpus).filter(|&c| c != cpu) {
+                    // SAFETY: a value of an element.
+                    unsafe { memory::zero(self.value(other, element), self.value_size) };
+                }
+            }
+            // SAFETY: a value of an element; the caller's promise.
+            unsafe { memory::copy(self.value(cpu, element), value, self.value_size) };
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }
+    }
+
+    /// Sets an entry of a per-CPU map on all CPUs.
+    ///
+    /// # Safety
+    /// A key can be read at `key`.
+    pub(super) unsafe fn update_all(
+        &self,
+        key: *const u8,
+        values: &[&[u8]],
+        flags: u64,
+    ) -> Result<(), Errno> {
+        let write = |element, _new| {
+            for (cpu, value) in values.iter().enumerate() {
+                // SAFETY: a value of an element; there are as many as CPUs, each of the map's size.
+                unsafe {
+                    memory::copy(self.value(cpu as u32, element), value.as_ptr(), value.len())
+                };
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }
+    }
+
+    /// Deletes an entry.
+    ///
+    /// # Safety
+    /// A key can be read at `key`.
+    pub(super) unsafe fn delete(&self, key: *const u8) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.with_key(key, |key| {
+                let hash = self.hash(key);
+                let _lock = self.lock(hash);
+                let Some(found) = self.find(key, hash) else {
+                    return Err(Errno::ENOENT);
+                };
+                self.unlink(hash, found.element);
+                self.release(found.element);
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    }
+
+    /// Copies of an entry's values: one, or one a CPU. `None` where there is no such entry.
+    ///
+    /// # Safety
+    /// A key can be read at `key`.
+    pub(super) unsafe fn read(&self, key: *const u8) -> Option<Vec<Vec<u8>>> {
+        let cpus = match &self.values {
+            Values::Inside(_) => 1,
+            Values::Percpu { cpus, .. } => *cpus,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.with_key(key, |key| {
+                loop {
+                    let found = self.find(key, self.hash(key))?;
+                    let values = (0..cpus)
+                        .map(|cpu| memory::to_vec(self.value(cpu, found.element), self.value_size))
+                        .collect();
+                    // Values copied while the element went to another key are not this key's.
+                    if self.unchanged(found) {
+                        return Some(values);
+                    }
+                }
+            })
+        }
+    }
+
+    /// Copies of the keys in buckets from `bucket` on, up to the first bucket that has any, and the
+    /// number of the bucket after it; `None` past the last.
+    pub(super) fn keys_from(&self, mut bucket: u32) -> Option<(Vec<Vec<u8>>, u32)> {
+        while bucket <= self.mask {
+            let is_element = |link: u32| link != 0 && link & END == 0;
+            let first = &self.bucket(bucket).first;
+            if is_element(first.load(Ordering::Relaxed)) {
+                let _lock = self.lock(bucket);
+                let mut keys = Vec::new();
+                let mut link = first.load(Ordering::Acquire);
+                while is_element(link) {
+                    // SAFETY: the key of an element, which holds still while its bucket is locked.
+                    keys.push(unsafe { memory::to_vec(self.key(link - 1), self.key_size) });
+                    link = self.element(link - 1).next.load(Ordering::Acquire);
+                }
+                if !keys.is_empty() {
+                    return Some((keys, bucket + 1));
+                }
+            }
+            bucket += 1;
+        }
+        None
+    }
+
+    /// Entries that there are.
+    pub(super) fn len(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Puts an entry in, or in place of another. `write` writes an element's value, and is told
+    /// whether the element is new.
+    fn change(&self, key: &[u64], flags: u64, write: impl Fn(u32, bool)) -> Result<(), Errno> {
+        if flags > flags::EXIST {
+            return Err(Errno::EINVAL);
+        }
+        let hash = self.hash(key);
+        let _lock = self.lock(hash);
+        let old = self.find(key, hash);
+        match (&old, flags) {
+            (Some(_), flags::NOEXIST) => return Err(Errno::EEXIST),
+            (None, flags::EXIST) => return Err(Errno::ENOENT),
+            _ => {}
+        }
+        if let (Some(old), Values::Percpu { .. }) = (old, &self.values) {
+            write(old.element, false);
+            return Ok(());
+        }
+        if old.is_none() {
+            let reserved = self
+                .count
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                    (n < self.entries).then_some(n + 1)
+                });
+            reserved.map_err(|_| Errno::E2BIG)?;
+        }
+        let Some(new) = self.take() else {
+            // More threads update at once than the map was made for.
+            if old.is_none() {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+            return Err(Errno::ENOMEM);
+        };
+        self.publish(new, key, hash, write);
+        if let Some(old) = old {
+            // Who misses the old element sees this, and with it the new one.
+            let state = &self.bucket(hash & self.mask).state;
+            let now = state.load(Ordering::Relaxed);
+            state.store(now.wrapping_add(REPLACED), Ordering::Release);
+            self.unlink(hash, old.element);
+            self.release(old.element);
+        }
+        Ok(())
+    }
+
+    /// Fills an unused element and puts it at the head of its chain.
+    fn publish(&self, element: u32, key: &[u64], hash: u32, write: impl Fn(u32, bool)) {
+        let head = self.element(element);
+        let version = head.version.load(Ordering::Relaxed);
+        head.version.store(version | 1, Ordering::Relaxed);
+        // Who sees any of what follows sees that the version is odd.
+        fence(Ordering::Release);
+        for (i, &word) in key.iter().enumerate() {
+            // SAFETY: inside the element's key, which is a whole number of words.
+            unsafe { memory::store64(self.key(element).add(8 * i), word) };
+        }
+        write(element, true);
+        head.hash.store(hash, Ordering::Relaxed);
+        let bucket = self.bucket(hash & self.mask);
+        let first = match bucket.first.load(Ordering::Relaxed) {
+            0 => END | (hash & self.mask),
+            first => first,
+        };
+        head.next.store(first, Ordering::Release);
+        head.version
+            .store((version | 1).wrapping_add(1), Ordering::Release);
+        bucket.first.store(element + 1, Ordering::Release);
+    }
+
+    /// Takes an element out of its chain. Its own link stays, for those who stand on it.
+    fn unlink(&self, hash: u32, element: u32) {
+        let mut place = &self.bucket(hash & self.mask).first;
+        loop {
+            let link = place.load(Ordering::Relaxed);
+            if link == 0 || link & END != 0 {
+                return;
+            }
+            let next = &self.element(link - 1).next;
+            if link == element + 1 {
+                place.store(next.load(Ordering::Relaxed), Ordering::Release);
+                return;
+            }
+            place = next;
+        }
+    }
+
+    /// The element that holds `key`.
+    #[inline(always)]
+    fn find(&self, key: &[u64], hash: u32) -> Option<Found> {
+        let number = hash & self.mask;
+        let bucket = self.bucket(number);
+        'again: loop {
+            let state = bucket.state.load(Ordering::Acquire);
+            let mut link = bucket.first.load(Ordering::Acquire);
+            if link == 0 {
+                return None;
+            }
+            loop {
+                if link & END != 0 {
+                    fence(Ordering::Acquire);
+                    let replaced = (bucket.state.load(Ordering::Relaxed) ^ state) & !LOCKED != 0;
+                    // In another bucket's chain: led there by an element that was recycled.
+                    if link != END | number || replaced {
+                        continue 'again;
+                    }
+                    return None;
+                }
+                let element = self.element(link - 1);
+                let version = element.version.load(Ordering::Acquire);
+                if element.hash.load(Ordering::Relaxed) == hash && self.key_is(link - 1, key) {
+                    let found = Found {
+                        element: link - 1,
+                        version,
+                    };
+                    if version & 1 == 0 && self.unchanged(found) {
+                        return Some(found);
+                    }
+                    continue 'again;
+                }
+                link = element.next.load(Ordering::Acquire);
+            }
+        }
+    }
+
+    /// True where the element still is of the use that it was found in.
+    #[inline(always)]
+    fn unchanged(&self, found: Found) -> bool {
+        fence(Ordering::Acquire);
+        self.element(found.element).version.load(Ordering::Relaxed) == found.version
+    }
+
+    #[inline(always)]
+    fn key_is(&self, element: u32, key: &[u64]) -> bool {
+        let own = self.key(element);
+        key.iter().enumerate().all(|(i, &word)| {
+            // SAFETY: inside the element's key, which is a whole number of words.
+            unsafe { memory::load64(own.add(8 * i)) == word }
+        })
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: &[u64]) -> u32 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut state = self.seed ^ self.key_size as u64;
+        for word in key {
+            let product =
+                u128::from(state ^ word ^ ODD) * u128::from(ODD ^ self.seed.rotate_left(32) | 1);
+            state = product as u64 ^ (product >> 64) as u64;
+        }
+        (state ^ (state >> 32)) as u32
+    }
+
+    /// Calls `f` with a copy of the key in words, the last filled with zeros: a key in shared memory
+    /// must not change between being hashed and being stored.
+    ///
+    /// # Safety
+    /// A key can be read at `key`.
+    #[inline(always)]
+    unsafe fn with_key<R>(&self, key: *const u8, f: impl FnOnce(&[u64]) -> R) -> R {
+        // SAFETY: reads `key_size` bytes.
+        unsafe {
+            match self.key_size {
+                4 => f(&[memory::load32(key)]),
+                8 => f(&[memory::load64(key)]),
+                size if size <= 16 => {
+                    let mut words = [0u64; 2];
+                    memory::copy(words.as_mut_ptr().cast(), key, size);
+                    f(&words[..self.key_words])
+                }
+                size => {
+                    let mut words = [0u64; KEY_WORDS];
+                    memory::copy(words.as_mut_ptr().cast(), key, size);
+                    f(&words[..self.key_words])
+                }
+            }
+        }
+    }
+
+    /// An element that nobody uses.
+    fn take(&self) -> Option<u32> {
+        let mut free = self.free.load(Ordering::Acquire);
+        while free as u32 != 0 {
+            let element = free as u32 - 1;
+            let next = self.element(element).next_free.load(Ordering::Relaxed);
+            let changed = (free >> 32).wrapping_add(1) << 32 | u64::from(next);
+            match self.free.compare_exchange_weak(
+                free,
+                changed,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some(element),
+                Err(now) => free = now,
+            }
+        }
+        self.fresh
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < self.total).then_some(n + 1)
+            })
+            .ok()
+    }
+
+    /// Gives an element back.
+    fn release(&self, element: u32) {
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            self.element(element)
+                .next_free
+                .store(free as u32, Ordering::Relaxed);
+            let changed = (free >> 32).wrapping_add(1) << 32 | u64::from(element + 1);
+            match self.free.compare_exchange_weak(
+                free,
+                changed,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, number: u32) -> &Bucket {
+        let offset = number as usize * size_of::<Bucket>();
+        // SAFETY: callers mask the number, so it is inside the block, which is aligned, zeroed at
+        // first, and only accessed as buckets.
+        unsafe { &*self.buckets.base().add(offset).cast::<Bucket>() }
+    }
+
+    #[inline(always)]
+    fn element(&self, number: u32) -> &Element {
+        // SAFETY: numbers come from `take`, so it is inside the block; the first bytes of an element
+        // are aligned to 8, zeroed at first, and only accessed as this.
+        unsafe {
+            &*self
+                .elements
+                .base()
+                .add(self.offset(number))
+                .cast::<Element>()
+        }
+    }
+
+    #[inline(always)]
+    fn key(&self, number: u32) -> *mut u8 {
+        let offset = self.offset(number) + layout::HEADER as usize;
+        self.elements.base().wrapping_add(offset)
+    }
+
+    #[inline(always)]
+    fn value(&self, cpu: u32, number: u32) -> *mut u8 {
+        match &self.values {
+            Values::Inside(at) => self.elements.base().wrapping_add(self.offset(number) + at),
+            Values::Percpu {
+                block,
+                cpu_stride,
+                value_stride,
+                ..
+            } => block
+                .base()
+                .wrapping_add(cpu as usize * cpu_stride + number as usize * value_stride),
+        }
+    }
+
+    #[inline(always)]
+    fn offset(&self, number: u32) -> usize {
+        number as usize * self.element_stride
+    }
+
+    /// Waits for the bucket and holds it.
+    fn lock(&self, hash: u32) -> Lock<'_> {
+        let state = &self.bucket(hash & self.mask).state;
+        let mut turns = 0u32;
+        loop {
+            let now = state.load(Ordering::Relaxed);
+            if now & LOCKED == 0
+                && state
+                    .compare_exchange_weak(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Lock(state);
+            }
+            turns += 1;
+            // The holder may have been put aside by the scheduler.
+            if turns.is_multiple_of(128) {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// A bucket that is held.
+struct Lock<'a>(&'a AtomicU32);
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_and(!LOCKED, Ordering::Release);
+    }
+}

@@ -1,0 +1,356 @@
+//! One instruction: what it makes of a state, and where control goes. Knows nothing of paths.
+
+use super::Config;
+use super::alu;
+use super::branch::{self, Comparison, Relation};
+use super::call;
+use super::cause::Cause;
+use super::cfg::{self, Cfg};
+use super::memory;
+use super::pointer::{self, Verdict};
+use super::scalar::Scalar;
+use super::state::{Kind, Origin, Reg, State};
+use crate::insn::{self, alu as op, imm64, jmp};
+use crate::{ContextField, Insn, MapSpec, Program, contract};
+
+/// What stays the same throughout.
+pub(super) struct Env<'a> {
+    pub(super) program: &'a Program,
+    pub(super) maps: &'a [MapSpec],
+    pub(super) config: &'a Config,
+    pub(super) cfg: &'a Cfg,
+}
+
+impl Env<'_> {
+    /// A map that the structural check has found to be there.
+    pub(super) fn map(&self, index: u32) -> &MapSpec {
+        &self.maps[index as usize]
+    }
+}
+
+/// Where control goes.
+pub(super) enum Next {
+    /// On with this slot.
+    Goto(usize),
+    /// On with the next slot, and, in the state given, with this one.
+    Fork(usize, Box<State>),
+    /// Neither: what is known excludes both.
+    Nowhere,
+    /// The program ended.
+    End,
+    /// On with this slot, the first of a function.
+    Call(usize),
+}
+
+/// What an instruction was seen to do on any path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Never,
+    Plain,
+    Context(ContextField),
+}
+
+/// Makes the step at `at`.
+pub(super) fn step(
+    env: &Env<'_>,
+    state: &mut State,
+    at: usize,
+    seen: &mut Seen,
+) -> Result<Next, Cause> {
+    let i = &env.program.insns[at];
+    let mut now = Seen::Plain;
+    let mut next = Next::Goto(at + 1);
+    match i.class() {
+        insn::CLASS_LD => {
+            load_immediate(env, state, i, at);
+            next = Next::Goto(at + 2);
+        }
+        insn::CLASS_LDX => {
+            if let Some(field) = memory::load(env, state, i)? {
+                now = Seen::Context(field);
+            }
+        }
+        insn::CLASS_STX if i.mode() == insn::MODE_ATOMIC => memory::atomic(env, state, i)?,
+        insn::CLASS_ST | insn::CLASS_STX => memory::store(env, state, i)?,
+        insn::CLASS_ALU | insn::CLASS_ALU64 => arithmetic(state, i)?,
+        _ => next = jump(env, state, i, at)?,
+    }
+    if *seen != Seen::Never && *seen != now {
+        return Err(Cause::MixedPointers);
+    }
+    *seen = now;
+    Ok(next)
+}
+
+fn load_immediate(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) {
+    let high = env.program.insns[at + 1].imm as u32;
+    let value = match i.src {
+        imm64::MAP => Reg::pointer(Kind::Map(i.imm as u32)),
+        imm64::MAP_VALUE => Reg {
+            off: high as i32,
+            ..Reg::pointer(Kind::MapValue(i.imm as u32))
+        },
+        _ => Reg::constant(u64::from(high) << 32 | u64::from(i.imm as u32)),
+    };
+    state.set(i.dst, value);
+}
+
+fn arithmetic(state: &mut State, i: &Insn) -> Result<(), Cause> {
+    let wide = i.class() == insn::CLASS_ALU64;
+    match i.op() {
+        op::MOV => return assign(state, i, wide),
+        op::NEG | op::END => {
+            let value = memory::readable(state, i.dst)?;
+            if value.kind != Kind::Scalar {
+                return Err(on_pointer(i, i.dst, &value));
+            }
+            let scalar = match (i.op(), wide, i.is_reg()) {
+                (op::NEG, _, _) => alu::neg(wide, value.scalar),
+                // To little-endian: the host is, so only the width changes.
+                (_, false, false) => value.scalar.truncate(i.imm as u32),
+                _ => alu::swap_bytes(i.imm as u32, value.scalar),
+            };
+            state.set(
+                i.dst,
+                Reg {
+                    scalar,
+                    id: 0,
+                    ..value
+                },
+            );
+            return Ok(());
+        }
+        _ => {}
+    }
+    let left = memory::readable(state, i.dst)?;
+    let right = operand(state, i)?;
+    if left.kind.is_pointer() || right.kind.is_pointer() {
+        let src = if i.is_reg() { i.src } else { i.dst };
+        let out = pointer::arithmetic(state, i.op(), wide, i.dst, src, left, right)?;
+        state.set(i.dst, out);
+        return Ok(());
+    }
+    let itself = i.is_reg() && i.src == i.dst;
+    let out = if itself && matches!(i.op(), op::XOR | op::SUB) {
+        Reg::constant(0)
+    } else {
+        Reg {
+            origin: left.origin.union(right.origin),
+            ..Reg::scalar(alu::binary(
+                i.op(),
+                i.off == 1,
+                wide,
+                left.scalar,
+                right.scalar,
+            ))
+        }
+    };
+    state.set(i.dst, out);
+    Ok(())
+}
+
+/// A move: the copy stays linked to what it was copied from.
+fn assign(state: &mut State, i: &Insn, wide: bool) -> Result<(), Cause> {
+    if !i.is_reg() {
+        let v = if wide {
+            i64::from(i.imm) as u64
+        } else {
+            u64::from(i.imm as u32)
+        };
+        state.set(i.dst, Reg::constant(v));
+        return Ok(());
+    }
+    link(state, i.src);
+    let value = memory::readable(state, i.src)?;
+    if value.kind != Kind::Scalar {
+        if !wide || i.off != 0 {
+            return Err(on_pointer(i, i.src, &value));
+        }
+        state.set(i.dst, value);
+        return Ok(());
+    }
+    let mut out = value;
+    if i.off != 0 {
+        out.scalar = value.scalar.sign_extend(i.off as u32);
+        if out.scalar != value.scalar {
+            out.id = 0;
+        }
+    }
+    if !wide {
+        out = out.truncated(32);
+    }
+    state.set(i.dst, out);
+    Ok(())
+}
+
+/// Gives a number an id, so that its copies can be known to equal it.
+pub(super) fn link(state: &mut State, r: u8) {
+    let reg = *state.reg(r);
+    if reg.kind == Kind::Scalar && reg.id == 0 && reg.scalar.as_constant().is_none() {
+        let id = state.fresh_id();
+        state.set(r, Reg { id, ..reg });
+    }
+}
+
+fn on_pointer(i: &Insn, reg: u8, value: &Reg) -> Cause {
+    Cause::PointerArithmetic {
+        reg,
+        operation: pointer::name(i.op()),
+        kind: value.kind.words(),
+    }
+}
+
+/// The second operand of arithmetic or of a comparison: a register or the immediate, sign-extended.
+fn operand(state: &State, i: &Insn) -> Result<Reg, Cause> {
+    if i.is_reg() {
+        memory::readable(state, i.src)
+    } else {
+        Ok(Reg::constant(i64::from(i.imm) as u64))
+    }
+}
+
+fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, Cause> {
+    // Structurally checked: the target is a slot of this function.
+    let target = |off: i64| (at as i64 + 1 + off) as usize;
+    match i.op() {
+        jmp::JA => Ok(Next::Goto(target(cfg::jump_offset(i).unwrap_or(0)))),
+        jmp::EXIT => Ok(match call::leave(state)? {
+            Some(to) => Next::Goto(to),
+            None => Next::End,
+        }),
+        jmp::CALL if i.src == insn::call::LOCAL => {
+            let first = target(i64::from(i.imm));
+            call::enter(state, env.cfg.function_of(first), at + 1)?;
+            Ok(Next::Call(first))
+        }
+        jmp::CALL => {
+            let contract =
+                contract::contract(i.imm as u32).ok_or(Cause::UnknownHelper { id: i.imm })?;
+            call::helper(env, state, contract)?;
+            Ok(Next::Goto(at + 1))
+        }
+        operation => {
+            let relation =
+                Relation::of(operation).ok_or(Cause::UnknownInstruction { code: i.code })?;
+            let wide = i.class() == insn::CLASS_JMP;
+            let left = memory::readable(state, i.dst)?;
+            let right = operand(state, i)?;
+            let c = Comparison { relation, wide };
+            let to = target(i64::from(i.off));
+            if left.kind.is_pointer() || right.kind.is_pointer() {
+                compare_pointers(state, c, &left, &right, at, to)
+            } else if i.is_reg() && i.src == i.dst {
+                Ok(compare_with_itself(state, relation, at, to))
+            } else {
+                Ok(compare_numbers(state, c, i, &left, &right, at, to))
+            }
+        }
+    }
+}
+
+fn compare_numbers(
+    state: &mut State,
+    c: Comparison,
+    i: &Insn,
+    left: &Reg,
+    right: &Reg,
+    at: usize,
+    to: usize,
+) -> Next {
+    let opposite = Comparison {
+        relation: c.relation.opposite(),
+        ..c
+    };
+    let holds = branch::assume(c, left.scalar, right.scalar);
+    let fails = branch::assume(opposite, left.scalar, right.scalar);
+    let origin = left.origin.union(right.origin);
+    let learn = |state: &mut State, (a, b): (Scalar, Scalar)| {
+        narrow(state, i.dst, a, origin);
+        if i.is_reg() {
+            narrow(state, i.src, b, origin);
+        }
+    };
+    if holds.is_none() || fails.is_none() {
+        // The way not taken hangs on these numbers.
+        state.need(origin);
+    }
+    match (holds, fails) {
+        (Some(holds), Some(fails)) => {
+            let mut taken = Box::new(state.clone());
+            learn(&mut taken, holds);
+            learn(state, fails);
+            Next::Fork(to, taken)
+        }
+        (Some(holds), None) => {
+            learn(state, holds);
+            Next::Goto(to)
+        }
+        (None, Some(fails)) => {
+            learn(state, fails);
+            Next::Goto(at + 1)
+        }
+        (None, None) => Next::Nowhere,
+    }
+}
+
+fn compare_with_itself(state: &State, relation: Relation, at: usize, to: usize) -> Next {
+    match relation {
+        Relation::Equal
+        | Relation::GreaterEqual
+        | Relation::LessEqual
+        | Relation::SignedGreaterEqual
+        | Relation::SignedLessEqual => Next::Goto(to),
+        Relation::AnyBit | Relation::NoBit => Next::Fork(to, Box::new(state.clone())),
+        _ => Next::Goto(at + 1),
+    }
+}
+
+/// The register, and all that are known to equal it, are within `scalar`. What they say now comes
+/// from wherever either operand came from.
+fn narrow(state: &mut State, r: u8, scalar: Scalar, origin: Origin) {
+    let old = *state.reg(r);
+    let learnt = scalar != old.scalar;
+    let new = Reg {
+        scalar,
+        origin: old.origin.union(origin),
+        ..old
+    };
+    state.set(r, new);
+    if old.id == 0 || !learnt {
+        return;
+    }
+    state.for_each(|reg| {
+        if reg.kind == Kind::Scalar && reg.id == old.id {
+            reg.scalar = reg.scalar.meet(scalar).unwrap_or(scalar);
+            reg.origin = reg.origin.union(new.origin);
+        }
+    });
+}
+
+fn compare_pointers(
+    state: &mut State,
+    c: Comparison,
+    left: &Reg,
+    right: &Reg,
+    at: usize,
+    to: usize,
+) -> Result<Next, Cause> {
+    // A number compared with a pointer is null or nothing.
+    state.need(left.origin.union(right.origin));
+    Ok(match pointer::compare(c.relation, c.wide, left, right)? {
+        Verdict::Known(true) => Next::Goto(to),
+        Verdict::Known(false) => Next::Goto(at + 1),
+        Verdict::Open => Next::Fork(to, Box::new(state.clone())),
+        Verdict::Null { id, equal } => {
+            let mut taken = Box::new(state.clone());
+            pointer::settle_null(&mut taken, id, equal);
+            pointer::settle_null(state, id, !equal);
+            Next::Fork(to, taken)
+        }
+        Verdict::Packet { proof, when } => {
+            let mut taken = Box::new(state.clone());
+            pointer::apply(if when { &mut taken } else { state }, proof);
+            Next::Fork(to, taken)
+        }
+    })
+}

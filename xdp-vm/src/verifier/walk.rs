@@ -1,0 +1,432 @@
+//! The walk over all paths, depth first. Where paths may meet, states are stored: a path that comes
+//! to a state which one stored and followed to all its ends covers need not be followed again. A
+//! path that meets its own state never ends. What a step asks of the numbers and stack slots it was
+//! given is handed back along the stored states it came by, so that each says what counted in it.
+
+use super::call;
+use super::cause::Cause;
+use super::error::{PATH_STEPS, VerifyError};
+use super::live::Regs;
+use super::state::{Demand, Kind, MAX_FRAMES, Origin, State};
+use super::step::{self, Env, Next, Seen};
+use super::subsume::{self, Lens};
+use super::{Observer, Statistics};
+
+/// Most branches that may wait (kernel: `BPF_COMPLEXITY_LIMIT_JMP_SEQ`).
+const MOST_PENDING: usize = 8192;
+/// Memory for stored states and for branches that wait, each; bytes.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What a walk found out.
+pub(super) struct Findings {
+    pub(super) seen: Vec<Seen>,
+    pub(super) statistics: Statistics,
+}
+
+/// A path being followed, or waiting to be.
+struct Path {
+    state: State,
+    at: usize,
+    /// The stored state it comes from.
+    parent: Option<usize>,
+    /// Conditional jumps and instructions since that.
+    jumps: u32,
+    steps: u32,
+    trail: Trail,
+}
+
+/// The last conditional jumps of a path.
+#[derive(Clone, Copy, Default)]
+struct Trail {
+    steps: [(u32, bool); PATH_STEPS],
+    made: usize,
+}
+
+/// A stored state.
+struct Stored {
+    state: State,
+    parent: Option<usize>,
+    /// Paths and stored states that come from it and are not followed to their ends.
+    open: u32,
+    /// What was asked of it.
+    demand: Demand,
+    hits: u32,
+    misses: u32,
+    bytes: usize,
+}
+
+/// The walk.
+pub(super) struct Walk<'a, 'o> {
+    env: Env<'a>,
+    live: Vec<Regs>,
+    stored: Vec<Option<Stored>>,
+    free: Vec<usize>,
+    /// Stored states by the slot they are at.
+    lists: Vec<Vec<usize>>,
+    /// Place of each join's list in `lists`.
+    list_of: Vec<u32>,
+    pending: Vec<Path>,
+    stored_bytes: usize,
+    pending_bytes: usize,
+    seen: Vec<Seen>,
+    /// Stack used by each function, and who calls whom.
+    depths: Vec<usize>,
+    calls: Vec<(usize, usize)>,
+    statistics: Statistics,
+    observer: Option<&'o mut Observer<'o>>,
+}
+
+impl<'a, 'o> Walk<'a, 'o> {
+    pub(super) fn new(
+        env: Env<'a>,
+        live: Vec<Regs>,
+        observer: Option<&'o mut Observer<'o>>,
+    ) -> Self {
+        let slots = env.program.insns.len();
+        let mut joins = 0;
+        let list_of = (env.cfg.joins.iter())
+            .map(|&join| {
+                joins += u32::from(join);
+                joins.wrapping_sub(1)
+            })
+            .collect();
+        Walk {
+            live,
+            stored: vec![],
+            free: vec![],
+            lists: vec![vec![]; joins as usize],
+            list_of,
+            pending: vec![],
+            stored_bytes: 0,
+            pending_bytes: 0,
+            seen: vec![Seen::Never; slots],
+            depths: vec![0; env.cfg.starts.len()],
+            calls: vec![],
+            statistics: Statistics::default(),
+            observer,
+            env,
+        }
+    }
+
+    /// Follows every path to its end.
+    pub(super) fn run(mut self) -> Result<Findings, VerifyError> {
+        let mut path = Path {
+            state: State::entry(),
+            at: 0,
+            parent: None,
+            jumps: 0,
+            steps: 0,
+            trail: Trail::default(),
+        };
+        loop {
+            self.follow(&mut path)?;
+            self.end(&path);
+            match self.pending.pop() {
+                Some(next) => {
+                    self.pending_bytes -= weight(&next.state);
+                    path = next;
+                }
+                None => break,
+            }
+        }
+        let bytes = call::stack_of_chains(&self.depths, &self.calls);
+        if bytes > call::STACK_LIMIT {
+            let most = call::STACK_LIMIT;
+            let cause = Cause::StackTooDeep { bytes, most };
+            return Err(VerifyError::structural(self.env.program, 0, cause));
+        }
+        self.statistics.stack_bytes = bytes;
+        Ok(Findings {
+            seen: self.seen,
+            statistics: self.statistics,
+        })
+    }
+
+    fn follow(&mut self, path: &mut Path) -> Result<(), VerifyError> {
+        loop {
+            if self.env.cfg.joins[path.at] && self.meets_known(path)? {
+                return Ok(());
+            }
+            if self.statistics.processed >= self.env.config.budget {
+                let processed = self.statistics.processed;
+                return Err(self.refuse(path, Cause::Budget { processed }));
+            }
+            self.statistics.processed += 1;
+            path.steps += 1;
+            if let Some(observer) = &mut self.observer {
+                observer(path.at, &path.state);
+            }
+            let at = path.at;
+            let next = step::step(&self.env, &mut path.state, at, &mut self.seen[at])
+                .map_err(|cause| self.refuse(path, cause))?;
+            let demand = std::mem::take(&mut path.state.demand);
+            self.ask(path.parent, demand);
+            match next {
+                Next::Goto(to) => {
+                    if super::cfg::is_exit(&self.env.program.insns[at]) {
+                        self.note_depths(&path.state);
+                    }
+                    path.at = to;
+                }
+                Next::Call(to) => {
+                    let frames = &path.state.frames;
+                    let callee = frames[frames.len() - 1].function;
+                    let edge = (frames[frames.len() - 2].function, callee);
+                    if !self.calls.contains(&edge) {
+                        self.calls.push(edge);
+                    }
+                    path.at = to;
+                }
+                Next::Fork(to, taken) => self.fork(path, to, *taken)?,
+                Next::Nowhere | Next::End => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes on with the next slot; the taken way waits.
+    fn fork(&mut self, path: &mut Path, to: usize, mut taken: State) -> Result<(), VerifyError> {
+        let at = path.at;
+        self.pending_bytes += weight(&taken);
+        if self.pending.len() >= MOST_PENDING || self.pending_bytes > MOST_BYTES {
+            let most = self.pending.len();
+            return Err(self.refuse(path, Cause::TooManyBranches { most }));
+        }
+        path.jumps += 1;
+        taken.demand = Demand::default();
+        let mut waiting = Path {
+            state: taken,
+            at: to,
+            parent: path.parent,
+            jumps: path.jumps,
+            steps: path.steps,
+            trail: path.trail,
+        };
+        waiting.trail.push(at, true);
+        path.trail.push(at, false);
+        path.at = at + 1;
+        if let Some(stored) = path.parent.and_then(|p| self.stored[p].as_mut()) {
+            stored.open += 1;
+        }
+        self.pending.push(waiting);
+        let most = &mut self.statistics.peak_pending;
+        *most = (*most).max(self.pending.len());
+        Ok(())
+    }
+
+    /// True where the path need not be followed on. Else its state may be stored.
+    fn meets_known(&mut self, path: &mut Path) -> Result<bool, VerifyError> {
+        let list = self.list_of[path.at] as usize;
+        let live = self.live_of(&path.state, path.at);
+        let mut in_loop = false;
+        let mut n = 0;
+        while n < self.lists[list].len() {
+            let id = self.lists[list][n];
+            let Some(stored) = self.stored[id].as_mut() else {
+                n += 1;
+                continue;
+            };
+            if stored.open > 0 {
+                // Depth first: a state with open ends is one that this path came by.
+                in_loop = true;
+                if subsume::same(&stored.state, &path.state, &live) {
+                    return Err(self.refuse(path, Cause::InfiniteLoop));
+                }
+                n += 1;
+                continue;
+            }
+            let lens = Lens {
+                live: &live,
+                demand: Some(&stored.demand),
+            };
+            if subsume::covers(&stored.state, &path.state, &lens) {
+                stored.hits += 1;
+                self.statistics.pruned += 1;
+                // All that was asked of that state is now asked of this path's.
+                let demand = before(&stored.demand, &path.state);
+                self.ask(path.parent, demand);
+                return Ok(true);
+            }
+            stored.misses += 1;
+            if stored.misses > stored.hits * 3 + 3 {
+                self.lists[list].swap_remove(n);
+                self.drop_stored(id);
+                continue;
+            }
+            n += 1;
+        }
+        let worth = if in_loop {
+            // Each round of a loop differs from the last: store one now and then.
+            path.jumps >= 20 || path.steps >= 100
+        } else {
+            path.jumps >= 2 && path.steps >= 8
+        };
+        if worth {
+            self.store(path, list);
+        }
+        Ok(false)
+    }
+
+    fn store(&mut self, path: &mut Path, list: usize) {
+        let bytes = weight(&path.state);
+        if self.stored_bytes + bytes > MOST_BYTES {
+            return;
+        }
+        let stored = Stored {
+            state: path.state.clone(),
+            parent: path.parent,
+            open: 1,
+            demand: Demand::default(),
+            hits: 0,
+            misses: 0,
+            bytes,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.stored[id] = Some(stored);
+                id
+            }
+            None => {
+                self.stored.push(Some(stored));
+                self.stored.len() - 1
+            }
+        };
+        self.stored_bytes += bytes;
+        self.statistics.stored += 1;
+        let most = &mut self.statistics.peak_stored;
+        *most = (*most).max(self.stored.len() - self.free.len());
+        self.lists[list].push(id);
+        path.parent = Some(id);
+        path.jumps = 0;
+        path.steps = 0;
+        // From here on, numbers come from this state.
+        for (depth, frame) in path.state.frames.iter_mut().enumerate() {
+            for (r, reg) in frame.regs.iter_mut().enumerate() {
+                reg.origin = match reg.kind {
+                    Kind::Scalar => Origin::reg(depth, r),
+                    _ => Origin::NONE,
+                };
+            }
+            frame.stack.restart(depth);
+        }
+    }
+
+    fn drop_stored(&mut self, id: usize) {
+        if let Some(stored) = self.stored[id].take() {
+            self.stored_bytes -= stored.bytes;
+            self.free.push(id);
+        }
+    }
+
+    /// Hands a demand to the stored state that a path comes from, and on to those before it as far
+    /// as it is new to them.
+    fn ask(&mut self, parent: Option<usize>, demand: Demand) {
+        let mut demand = demand;
+        let mut at = parent;
+        while let Some(stored) = at.and_then(|id| self.stored[id].as_mut()) {
+            let new = stored.demand.take_new(demand);
+            if new == Demand::default() {
+                return;
+            }
+            demand = before(&new, &stored.state);
+            at = stored.parent;
+        }
+    }
+
+    /// A path was followed to its end.
+    fn end(&mut self, path: &Path) {
+        self.note_depths(&path.state);
+        let mut at = path.parent;
+        while let Some(stored) = at.and_then(|id| self.stored[id].as_mut()) {
+            stored.open -= 1;
+            if stored.open > 0 {
+                break;
+            }
+            at = stored.parent;
+        }
+    }
+
+    fn note_depths(&mut self, state: &State) {
+        for frame in &state.frames {
+            let depth = &mut self.depths[frame.function];
+            *depth = (*depth).max(frame.stack.depth());
+        }
+    }
+
+    /// Live registers of each frame: callers have lost r0 to r5.
+    fn live_of(&self, state: &State, at: usize) -> [Regs; MAX_FRAMES] {
+        let mut live = [0; MAX_FRAMES];
+        let depth = state.depth();
+        live[depth] = self.live[at];
+        for (caller, callee) in live.iter_mut().zip(&state.frames[1..]) {
+            *caller = self.live[callee.return_to] & !0x3f;
+        }
+        live
+    }
+
+    fn refuse(&self, path: &Path, cause: Cause) -> VerifyError {
+        VerifyError::on_path(
+            self.env.program,
+            self.env.maps,
+            path.at,
+            cause,
+            &path.state,
+            &path.trail.oldest_first(),
+        )
+    }
+}
+
+impl Trail {
+    fn push(&mut self, at: usize, taken: bool) {
+        self.steps[self.made % PATH_STEPS] = (at as u32, taken);
+        self.made += 1;
+    }
+
+    fn oldest_first(&self) -> Vec<(usize, bool)> {
+        (self.made.saturating_sub(PATH_STEPS)..self.made)
+            .map(|n| self.steps[n % PATH_STEPS])
+            .map(|(at, taken)| (at as usize, taken))
+            .collect()
+    }
+}
+
+impl Demand {
+    /// Adds what is new in `other`, and gives that back.
+    fn take_new(&mut self, other: Demand) -> Demand {
+        let mut new = Demand {
+            precise: other.precise.minus(self.precise),
+            reads: [0; MAX_FRAMES],
+        };
+        self.precise = self.precise.union(other.precise);
+        for (n, (mine, theirs)) in self.reads.iter_mut().zip(other.reads).enumerate() {
+            new.reads[n] = theirs & !*mine;
+            *mine |= theirs;
+        }
+        new
+    }
+}
+
+/// What a demand on a stored state asks of the one before it.
+fn before(demand: &Demand, state: &State) -> Demand {
+    let mut out = Demand::default();
+    for (depth, frame) in state.frames.iter().enumerate() {
+        for (r, reg) in frame.regs.iter().enumerate() {
+            if demand.precise.meets(Origin::reg(depth, r)) {
+                out.precise = out.precise.union(reg.origin);
+            }
+        }
+        for (k, slot) in frame.stack.slots().iter().enumerate() {
+            if demand.precise.meets(Origin::slot(depth, k)) {
+                out.precise = out.precise.union(slot.reg.origin);
+            }
+        }
+        out.reads[depth] = demand.reads[depth] & !frame.stack.written;
+    }
+    out
+}
+
+/// Bytes that a state takes, roughly: its stack may be shared, and is counted as if it were not.
+fn weight(state: &State) -> usize {
+    let frame = size_of::<super::state::Frame>();
+    let frames = state.frames.iter();
+    frames.map(|f| frame + size_of_val(f.stack.slots())).sum()
+}
