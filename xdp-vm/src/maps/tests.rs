@@ -253,10 +253,23 @@ fn frozen_maps_keep_what_they_were_loaded_with() {
 /// whole value of that key, and keys that nobody touches are always found.
 #[test]
 fn lookups_hold_while_elements_are_recycled() {
+    // Long chains, in which one who looks up spends time, and short ones, between which elements go.
+    for buckets in [1, 4, 64] {
+        recycle(buckets);
+    }
+}
+
+fn recycle(buckets: u64) {
     const PASSES: u32 = 20_000;
     const STABLE: u32 = 8;
-    let maps = Maps::create(&[spec(MapKind::Hash, 4, 16, 64)], 4).unwrap();
-    let m = maps.get("m").unwrap();
+    let spec = spec(MapKind::Hash, 4, 16, 64);
+    let mut layout = layout::layouts(std::slice::from_ref(&spec), 4).unwrap()[0];
+    layout.buckets = buckets;
+    let m = &Map {
+        storage: Storage::Hash(Hash::new(&spec, &layout, 4).unwrap()),
+        spec,
+        cpus: 4,
+    };
     let value = |key: u32, n: u32| {
         let mut v = [0; 16];
         for (i, word) in [key, n, key ^ n, !key].into_iter().enumerate() {
