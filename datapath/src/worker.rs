@@ -137,8 +137,7 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         mut pool: FramePool,
         size: BatchSize,
     ) -> Self {
-        // Room for what one poll takes, and for what one reclaim brings.
-        let mut spares = pool.spares(2 * size.frames());
+        let mut spares = pool.spares(4 * size.frames());
         spares.refill(&mut pool, size.frames());
         let returned = Vec::with_capacity(size.frames());
         let chain = Vec::with_capacity(size.frames_per_packet);
@@ -162,9 +161,7 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         if self.tx.pending() > 0 {
             self.tx.reclaim(&mut self.spares);
         }
-        if self.spares.len() < self.size.frames() {
-            self.spares.refill(&mut self.pool, self.size.frames());
-        }
+        self.balance();
         let mut seen = Batch::default();
         let Worker {
             rx,
@@ -207,11 +204,24 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         received
     }
 
+    /// Keeps one to three batches of spares: one is what a poll can need, and in between forwarding
+    /// swaps frames between the two rings without meeting the pool.
+    #[inline]
+    fn balance(&mut self) {
+        let batch = self.size.frames();
+        if self.spares.len() < batch {
+            self.spares.refill(&mut self.pool, batch);
+        } else if self.spares.len() > 3 * batch {
+            self.spares.drain_to(&mut self.pool, 2 * batch);
+        }
+    }
+
     /// Takes finished frames off the transmit ring; returns how many are still on it.
     pub fn drain(&mut self) -> usize {
         self.tx.flush();
-        self.tx.reclaim(&mut self.spares);
-        self.spares.drain_to(&mut self.pool, self.size.frames());
+        while self.tx.reclaim(&mut self.spares) > 0 {
+            self.spares.drain_to(&mut self.pool, self.size.frames());
+        }
         self.tx.pending()
     }
 
@@ -238,6 +248,11 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
     /// Its counts, to be read from any thread.
     pub fn counters(&self) -> &Arc<WorkerCounters> {
         &self.counters
+    }
+
+    /// The pool that its spares come from.
+    pub fn pool(&self) -> &FramePool {
+        &self.pool
     }
 
     /// What stands above the program.

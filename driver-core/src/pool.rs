@@ -34,7 +34,19 @@ pub const MAX_FRAMES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct FramePool {
     free: Vec<Frame>,
+    traffic: PoolTraffic,
     shared: Arc<Shared>,
+}
+
+/// How often frames went through a pool: what recycling in place saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolTraffic {
+    /// Frames asked for, those that were not there included.
+    pub takes: u64,
+    /// Frames given back by the owner.
+    pub gives: u64,
+    /// Dropped frames that came home by the inbox.
+    pub sent_home: u64,
 }
 
 /// What outlives the pool for as long as one of its frames is out.
@@ -53,6 +65,8 @@ struct Shared {
 struct Inbox {
     /// Frames that came home, as addresses: a `Frame` in here would be sent home again when dropped.
     frames: Vec<usize>,
+    /// How many ever came.
+    arrivals: u64,
     /// The pool is gone; how many frames it left behind, those in `frames` included.
     orphaned: Option<usize>,
 }
@@ -77,10 +91,12 @@ impl FramePool {
         });
         // Last in, first out: the lowest addresses leave first.
         let free = frames.rev().collect();
-        let inbox = Mutex::new(Inbox {
+        let inbox = Inbox {
             frames: Vec::with_capacity(count),
+            arrivals: 0,
             orphaned: None,
-        });
+        };
+        let inbox = Mutex::new(inbox);
         let delta = domain.delta();
         let waiting = AtomicUsize::new(0);
         let shared = Arc::new(Shared {
@@ -94,11 +110,16 @@ impl FramePool {
         let mut pools = POOLS.write().unwrap_or_else(PoisonError::into_inner);
         let at = pools.partition_point(|p| p.start() < shared.start());
         pools.insert(at, shared.clone());
-        Ok(FramePool { free, shared })
+        Ok(FramePool {
+            free,
+            traffic: PoolTraffic::default(),
+            shared,
+        })
     }
 
     /// Takes a frame, empty and with full headroom; `None` where all are out.
     pub fn take(&mut self) -> Option<Frame> {
+        self.traffic.takes += 1;
         if self.free.is_empty() {
             self.collect();
         }
@@ -107,6 +128,7 @@ impl FramePool {
 
     /// Takes a frame back. One of another pool goes home to that.
     pub fn give(&mut self, mut frame: Frame) {
+        self.traffic.gives += 1;
         if self.shared.owns(frame.address()) {
             frame.clear();
             self.free.push(frame);
@@ -116,6 +138,14 @@ impl FramePool {
     /// Frames that are home now, those in the inbox included.
     pub fn available(&self) -> usize {
         self.free.len() + self.shared.waiting.load(Ordering::Acquire)
+    }
+
+    /// How often frames went through the pool so far.
+    pub fn traffic(&self) -> PoolTraffic {
+        PoolTraffic {
+            sent_home: self.shared.inbox().arrivals,
+            ..self.traffic
+        }
     }
 
     /// Frames that the pool was made with.
@@ -207,6 +237,7 @@ pub(crate) fn send_home(frame: Frame) {
     drop(pools);
     let mut inbox = pool.inbox();
     inbox.frames.push(address);
+    inbox.arrivals += 1;
     pool.waiting.store(inbox.frames.len(), Ordering::Release);
     let last = inbox.orphaned == Some(inbox.frames.len());
     drop(inbox);
@@ -279,6 +310,12 @@ impl Spares {
         self.frames.is_empty()
     }
 
+    /// How many more it can take.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.frames.capacity() - self.frames.len()
+    }
+
     /// Most frames it keeps.
     pub fn limit(&self) -> usize {
         self.frames.capacity()
@@ -315,6 +352,12 @@ mod tests {
         );
         std::thread::spawn(move || drop(frames)).join().unwrap();
         assert_eq!(pool.available(), 100);
+        let traffic = PoolTraffic {
+            takes: 101,
+            gives: 0,
+            sent_home: 100,
+        };
+        assert_eq!(pool.traffic(), traffic, "the last take found none");
         let again: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         again.into_iter().for_each(|f| pool.give(f));
         assert_eq!(pool.available(), 100);

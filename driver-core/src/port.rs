@@ -91,8 +91,8 @@ pub trait TxQueue: Send {
     /// Shows the device what was enqueued: writes the tail, once.
     fn flush(&mut self);
 
-    /// Takes finished frames off the ring, into `spares` while there is room, then home to their pool.
-    /// Returns how many there were.
+    /// Takes finished frames off the ring while `spares` has room; the others stay for the next call.
+    /// Returns how many it took.
     fn reclaim(&mut self, spares: &mut Spares) -> usize;
 
     /// Frames on the ring that the device has not finished, as far as is known.
