@@ -1,15 +1,10 @@
 //! What the loader makes of the sample programs.
 
-use std::path::PathBuf;
+mod common;
 
+use common::load;
 use xdp_vm::insn::{call, imm64};
 use xdp_vm::{MapKind, Object, Program};
-
-fn load(name: &str) -> Object {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../ixdp/programs");
-    let path = folder.join(format!("{name}.bpf.o"));
-    Object::parse(&std::fs::read(&path).unwrap()).unwrap()
-}
 
 fn names(object: &Object) -> Vec<&str> {
     object.programs.iter().map(|p| &p.name[..]).collect()

@@ -1,5 +1,6 @@
 //! The kernel's semantics, one behaviour a test, and what must hold under concurrent use.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
@@ -252,10 +253,23 @@ fn frozen_maps_keep_what_they_were_loaded_with() {
 /// whole value of that key, and keys that nobody touches are always found.
 #[test]
 fn lookups_hold_while_elements_are_recycled() {
-    const ROUNDS: u32 = 30_000;
+    // Long chains, in which one who looks up spends time, and short ones, between which elements go.
+    for buckets in [1, 4, 64] {
+        recycle(buckets);
+    }
+}
+
+fn recycle(buckets: u64) {
+    const PASSES: u32 = 20_000;
     const STABLE: u32 = 8;
-    let maps = Maps::create(&[spec(MapKind::Hash, 4, 16, 64)], 4).unwrap();
-    let m = maps.get("m").unwrap();
+    let spec = spec(MapKind::Hash, 4, 16, 64);
+    let mut layout = layout::layouts(std::slice::from_ref(&spec), 4).unwrap()[0];
+    layout.buckets = buckets;
+    let m = &Map {
+        storage: Storage::Hash(Hash::new(&spec, &layout, 4).unwrap()),
+        spec,
+        cpus: 4,
+    };
     let value = |key: u32, n: u32| {
         let mut v = [0; 16];
         for (i, word) in [key, n, key ^ n, !key].into_iter().enumerate() {
@@ -266,47 +280,49 @@ fn lookups_hold_while_elements_are_recycled() {
     for k in 0..STABLE {
         m.update(&key(k), &value(k, 0), Update::Any).unwrap();
     }
-    let stop = AtomicBool::new(false);
+    let (done, start) = (AtomicBool::new(false), Barrier::new(3));
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..2u32)
-            .map(|t| {
-                scope.spawn(move || {
-                    for n in 0..ROUNDS {
-                        let k = 100 + (n.wrapping_mul(7) + t) % 16;
-                        let _ = m.update(&key(k), &value(k, n), Update::Any);
-                        // Stable keys are overwritten, and never absent.
-                        m.update(&key(n % STABLE), &value(n % STABLE, n), Update::Exist)
-                            .unwrap();
-                        let _ = m.delete(&key(100 + (n + t) % 16));
-                    }
-                })
-            })
-            .collect();
-        let stop = &stop;
-        let reader = scope.spawn(move || {
-            let mut found = 0u64;
-            while !stop.load(Ordering::Relaxed) {
-                for k in (0..STABLE).chain(100..116) {
-                    match m.lookup(&key(k)).unwrap() {
-                        Some(v) => {
-                            let word =
-                                |i: usize| u32::from_le_bytes(v[4 * i..][..4].try_into().unwrap());
-                            assert_eq!(word(0), k);
-                            assert_eq!(word(2), k ^ word(1), "a torn value of key {k}");
-                            found += 1;
-                        }
-                        None => assert!(k >= STABLE, "key {k} was there all the time"),
+        let (done, start) = (&done, &start);
+        for t in 0..2u32 {
+            scope.spawn(move || {
+                start.wait();
+                for n in 0.. {
+                    let k = 100 + (u32::wrapping_mul(n, 7) + t) % 16;
+                    let _ = m.update(&key(k), &value(k, n), Update::Any);
+                    // Stable keys are overwritten, and never absent.
+                    let k = n % STABLE;
+                    m.update(&key(k), &value(k, n), Update::Exist).unwrap();
+                    let _ = m.delete(&key(100 + n.wrapping_add(t) % 16));
+                    if done.load(Ordering::Relaxed) {
+                        break;
                     }
                 }
-            }
-            found
-        });
-        for w in writers {
-            w.join().unwrap();
+            });
         }
-        stop.store(true, Ordering::Relaxed);
-        assert!(reader.join().unwrap() > 0);
+        // Set also when a check fails, so that the others end.
+        struct Done<'a>(&'a AtomicBool);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _done = Done(done);
+        start.wait();
+        for _ in 0..PASSES {
+            for k in (0..STABLE).chain(100..116) {
+                match m.lookup(&key(k)).unwrap() {
+                    Some(v) => {
+                        let word =
+                            |i: usize| u32::from_le_bytes(v[4 * i..][..4].try_into().unwrap());
+                        assert_eq!(word(0), k);
+                        assert_eq!(word(2), k ^ word(1), "a torn value of key {k}");
+                    }
+                    None => assert!(k >= STABLE, "key {k} was there all the time"),
+                }
+            }
+        }
     });
+    assert!((0..STABLE).any(|k| m.lookup(&key(k)).unwrap().unwrap() != value(k, 0)));
     for k in 100..116 {
         let _ = m.delete(&key(k));
     }

@@ -126,9 +126,12 @@ fn registers_of(program: &Program, insn: usize) -> Vec<u8> {
     if i.class() == CLASS_JMP && i.op() == jmp::EXIT {
         return vec![0];
     }
+    if i.class() == crate::insn::CLASS_LDX {
+        return vec![i.src.min(10)];
+    }
     let mut regs = vec![i.dst.min(10)];
     let uses_src = match i.class() {
-        crate::insn::CLASS_LDX | crate::insn::CLASS_STX => true,
+        crate::insn::CLASS_STX => true,
         crate::insn::CLASS_LD | crate::insn::CLASS_ST => false,
         _ => i.is_reg(),
     };

@@ -73,6 +73,8 @@ pub(super) fn store(env: &Env<'_>, state: &mut State, i: &Insn) -> Result<(), Ca
     let value = if i.class() == insn::CLASS_ST {
         Reg::constant(i64::from(i.imm) as u64)
     } else {
+        // What is learnt of the register later is learnt of its copy on the stack.
+        super::step::link(state, i.src);
         readable(state, i.src)?
     };
     if let Kind::Stack(depth) = base.kind {

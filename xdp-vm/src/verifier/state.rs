@@ -376,7 +376,11 @@ impl fmt::Display for Reg {
         if self.kind.is_packet() {
             parts.push(format!("r={}", self.range));
         }
-        if !self.has_constant_offset() || self.id != 0 {
+        if self.has_constant_offset() {
+            if self.id != 0 {
+                parts.push(format!("id={}", self.id));
+            }
+        } else {
             parts.push(Parts(&self.scalar, self.id).to_string());
         }
         write!(f, "({})", parts.join(","))

@@ -157,17 +157,15 @@ impl<'a, 'o> Walk<'a, 'o> {
                 observer(path.at, &path.state);
             }
             let at = path.at;
+            if super::cfg::is_exit(&self.env.program.insns[at]) {
+                self.note_depths(&path.state);
+            }
             let next = step::step(&self.env, &mut path.state, at, &mut self.seen[at])
                 .map_err(|cause| self.refuse(path, cause))?;
             let demand = std::mem::take(&mut path.state.demand);
             self.ask(path.parent, demand);
             match next {
-                Next::Goto(to) => {
-                    if super::cfg::is_exit(&self.env.program.insns[at]) {
-                        self.note_depths(&path.state);
-                    }
-                    path.at = to;
-                }
+                Next::Goto(to) => path.at = to,
                 Next::Call(to) => {
                     let frames = &path.state.frames;
                     let callee = frames[frames.len() - 1].function;

@@ -1,0 +1,21 @@
+//! The model of the 82599 and its successors.
+
+pub(crate) mod core;
+mod eeprom;
+mod filter;
+pub(crate) mod inject;
+pub(crate) mod interrupts;
+mod link;
+mod parse;
+mod pci;
+mod queue;
+mod receive;
+mod register_file;
+mod registers;
+mod reset;
+mod rss;
+mod statistics;
+mod transmit;
+mod tx_descriptor;
+mod tx_offload;
+mod write_back;

@@ -1,0 +1,128 @@
+//! The running kernel's verifier, asked through `bpf(2)`: a second opinion on every verdict. Where it
+//! may not be asked, the tests say so and go without.
+#![allow(unsafe_code)] // bpf(2) takes pointers in a union; nothing else here needs it
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
+
+use xdp_vm::insn::imm64;
+use xdp_vm::{MapSpec, Program};
+
+const MAP_CREATE: libc::c_long = 0;
+const PROG_LOAD: libc::c_long = 5;
+const MAP_UPDATE: libc::c_long = 2;
+const MAP_FREEZE: libc::c_long = 22;
+const PROG_TYPE_XDP: u32 = 6;
+
+/// What the kernel said.
+pub(crate) enum Opinion {
+    Accepted,
+    /// With the end of its log.
+    Refused(String),
+}
+
+/// `union bpf_attr` as 64-bit words; each command uses a prefix of it.
+type Attr = [u64; 20];
+
+/// True where the kernel may be asked; the reason is printed once where not.
+pub(crate) fn may_be_asked() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let pass = crate::asm::program("r0 = 2\n exit");
+        match ask(&pass, &[]) {
+            Ok(Opinion::Accepted) => true,
+            Ok(Opinion::Refused(log)) => panic!("the kernel refuses the empty program: {log}"),
+            Err(e) => {
+                eprintln!("the kernel's verifier is not asked: bpf(2) gives {e}");
+                false
+            }
+        }
+    })
+}
+
+/// Loads `program` as XDP and throws it away again. Errors are of the asking, not of the program.
+pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
+    let fds = maps.iter().map(create).collect::<io::Result<Vec<_>>>()?;
+    let mut insns = program.insns.clone();
+    let mut at = 0;
+    while at < insns.len() {
+        if insns[at].is_ld_imm64() {
+            if matches!(insns[at].src, imm64::MAP | imm64::MAP_VALUE)
+                && let Some(fd) = fds.get(insns[at].imm as usize)
+            {
+                insns[at].imm = fd.as_raw_fd();
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    let bytes: Vec<u8> = insns.iter().flat_map(|i| i.to_bytes()).collect();
+    let license = c"GPL";
+    let mut log = vec![0u8; 1 << 20];
+    let mut attr: Attr = [0; 20];
+    attr[0] = u64::from(PROG_TYPE_XDP) | (insns.len() as u64) << 32;
+    attr[1] = bytes.as_ptr() as u64;
+    attr[2] = license.as_ptr() as u64;
+    attr[3] = 1 | (log.len() as u64) << 32;
+    attr[4] = log.as_mut_ptr() as u64;
+    match bpf(PROG_LOAD, &mut attr) {
+        Ok(_fd) => Ok(Opinion::Accepted),
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) && log[0] == 0 => Err(e),
+        Err(e) => {
+            let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
+            let text = String::from_utf8_lossy(&log[..end]);
+            let tail: Vec<&str> = text.lines().rev().take(4).collect();
+            let tail: Vec<&str> = tail.into_iter().rev().collect();
+            Ok(Opinion::Refused(format!("{e}: {}", tail.join(" | "))))
+        }
+    }
+}
+
+fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
+    let mut attr: Attr = [0; 20];
+    attr[0] = spec.kind as u64 | u64::from(spec.key_size) << 32;
+    attr[1] = u64::from(spec.value_size) | u64::from(spec.max_entries) << 32;
+    attr[2] = u64::from(spec.flags);
+    let fd = bpf(MAP_CREATE, &mut attr)?;
+    if let Some(initial) = &spec.initial {
+        let mut value = initial.clone();
+        value.resize(spec.value_size as usize, 0);
+        let key = 0u32;
+        let mut attr: Attr = [0; 20];
+        attr[0] = fd.as_raw_fd() as u64;
+        attr[1] = &raw const key as u64;
+        attr[2] = value.as_ptr() as u64;
+        command(MAP_UPDATE, &mut attr)?;
+    }
+    if spec.frozen {
+        let mut attr: Attr = [0; 20];
+        attr[0] = fd.as_raw_fd() as u64;
+        command(MAP_FREEZE, &mut attr)?;
+    }
+    Ok(fd)
+}
+
+/// A command that gives a file descriptor.
+fn bpf(number: libc::c_long, attr: &mut Attr) -> io::Result<OwnedFd> {
+    let fd = command(number, attr)?;
+    // SAFETY: the kernel has just given this descriptor to us and to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn command(number: libc::c_long, attr: &mut Attr) -> io::Result<i32> {
+    // SAFETY: `attr` is as long as said, and the pointers in it are to live buffers of the sizes it
+    // names, which the caller holds over the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            number,
+            attr.as_mut_ptr(),
+            size_of::<Attr>() as libc::c_ulong,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result as i32)
+}
