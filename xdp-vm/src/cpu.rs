@@ -10,6 +10,8 @@ use crate::trace::Trace;
 pub const FRAME: usize = 512;
 /// Functions that may be in a call at once, the program's own included.
 pub const MAX_FRAMES: usize = 8;
+/// Calls that may be open at once: each but the first frame has one.
+const MAX_CALLS: usize = MAX_FRAMES - 1;
 const STACK: usize = FRAME * MAX_FRAMES;
 
 /// The state of a worker that programs see or use. `slot` is what they get as the processor's
@@ -23,7 +25,7 @@ pub struct Cpu {
     /// What programs printed.
     pub trace: Trace,
     stack: Block,
-    pub(crate) calls: [Call; MAX_FRAMES],
+    pub(crate) calls: [Call; MAX_CALLS],
 }
 
 /// Where `bpf_ktime_get_ns` gets the time from.
@@ -57,7 +59,7 @@ impl Cpu {
             trace: Trace::default(),
             stack: Block::zeroed(STACK)
                 .unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; STACK]>())),
-            calls: [Call::default(); MAX_FRAMES],
+            calls: [Call::default(); MAX_CALLS],
         }
     }
 

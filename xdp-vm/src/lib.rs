@@ -1,4 +1,41 @@
-//! An eBPF virtual machine for XDP programs.
+//! An eBPF virtual machine for XDP programs: takes the object that `clang -target bpf` made, proves its
+//! programs safe, and runs them on packets in memory, with the semantics of the Linux kernel. It knows
+//! nothing of network devices.
+//!
+//! 1. [`Object::parse`] reads the file: [programs](Program), each linked with what it calls, and the
+//!    declarations of their [maps](MapSpec). A program that cannot be used leaves the others usable.
+//!    [`Object::set_variable`] sets global variables before the program is verified.
+//! 2. [`verifier::verify`] proves a program safe, or says why it could not. Only that makes a
+//!    [`Verified`].
+//! 3. [`Maps::create`] takes the memory of the maps, for a number of workers; [`Executable::new`] joins
+//!    a verified program to them.
+//! 4. [`Executable::run`] runs it on one packet, an [`XdpBuff`], for a worker, its [`Cpu`]. It takes no
+//!    lock, no memory and no system call but what the program asks for.
+//!
+//! ```
+//! use xdp_vm::verifier::{Config, verify};
+//! use xdp_vm::{Cpu, Executable, Maps, Object, XdpBuff};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ixdp/programs/firewall.bpf.o");
+//! let mut object = Object::parse(&std::fs::read(path)?)?;
+//! object.set_variable_text("closed_port", "53")?;
+//!
+//! let program = object.program(Some("firewall"))?;
+//! let (verified, _) = verify(program, &object.maps, &Config::default())?;
+//! let maps = Maps::create(&object.maps, 1)?;
+//! let firewall = Executable::new(&verified, &maps)?;
+//!
+//! let mut buffer = vec![0; 4096];
+//! let mut packet = XdpBuff::new(&mut buffer, 256, 60)?;
+//! let verdict = firewall.run(&mut Cpu::new(0), &mut packet);
+//! assert_eq!(verdict, 2, "not IPv4: passed");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `unsafe` is in few modules: `memory` and `maps` (memory that programs share), `buff` (the packet),
+//! `helpers` and `engine` (what the verifier vouches for).
 
 mod buff;
 pub mod contract;

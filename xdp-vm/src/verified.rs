@@ -61,7 +61,6 @@ impl ContextField {
 impl Verified {
     /// Joins a program to its notes, one a slot, and the maps (all of the object's, so that the
     /// program's map indices hold) that it was proved against.
-    #[allow(dead_code)] // the verifier is its only caller
     pub(crate) fn new(program: Program, notes: Vec<Note>, maps: Vec<MapSpec>) -> Self {
         debug_assert_eq!(program.insns.len(), notes.len());
         Verified {

@@ -83,7 +83,12 @@ fn strangers_files_are_named() {
     assert!(matches!(error(&good[..40]), LoadError::NotElf { .. }));
     // Class, byte order, type, machine.
     assert!(matches!(patched(4, &[1]), LoadError::NotElf { .. }));
-    assert_eq!(patched(5, &[2]), LoadError::BigEndian);
+    let mut big = good.clone();
+    big[5] = 2;
+    big[18..20].copy_from_slice(&[0, 247]);
+    assert_eq!(error(&big), LoadError::BigEndian);
+    big[18..20].copy_from_slice(&[0, 43]);
+    assert_eq!(error(&big), LoadError::NotBpf { machine: 43 });
     assert_eq!(patched(16, &[2]), LoadError::NotRelocatable { kind: 2 });
     assert_eq!(patched(18, &[62]), LoadError::NotBpf { machine: 62 });
     let e = patched(18, &[62]).to_string();

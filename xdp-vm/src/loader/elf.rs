@@ -159,8 +159,13 @@ fn header(bytes: &[u8]) -> Result<&FileHeader64<LE>, LoadError> {
     }
     match (bytes.get(4), bytes.get(5)) {
         (Some(2), Some(1)) => {}
-        // The machine of a big-endian file is the more telling fault only where it is BPF.
-        (Some(2), Some(2)) => return Err(LoadError::BigEndian),
+        (Some(2), Some(2)) => {
+            let machine = bytes.get(18..20).map(|m| u16::from_be_bytes([m[0], m[1]]));
+            return Err(match machine {
+                Some(machine) if machine != EM_BPF.0 => LoadError::NotBpf { machine },
+                _ => LoadError::BigEndian,
+            });
+        }
         (Some(_), Some(_)) => return Err(not_elf("it is a 32-bit file")),
         _ => return Err(not_elf("the header is cut")),
     }

@@ -55,7 +55,7 @@ pub enum LoadError {
         symbol: String,
     },
     #[error(
-        "section {section}, instruction {insn}: {symbol} is not defined in the object; kernel functions and kernel variables are only there where they are declared `__weak`, other functions must be linked in with `bpftool gen object`"
+        "section {section}, instruction {insn}: {symbol} is not defined in the object; kernel functions and variables are not supported (declare it `__weak` if the program can do without), a function of yours must be linked in with `bpftool gen object`"
     )]
     Extern {
         section: String,

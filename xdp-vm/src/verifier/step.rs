@@ -223,6 +223,12 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             call::enter(state, env.cfg.function_of(first), at + 1)?;
             Ok(Next::Call(first))
         }
+        jmp::CALL if i.src == insn::call::KFUNC => {
+            let name = usize::try_from(i.imm).ok();
+            let name = name.and_then(|n| env.program.kfuncs.get(n)).cloned();
+            let name = name.unwrap_or_else(|| format!("number {}", i.imm));
+            Err(Cause::UnknownKernelFunction { name })
+        }
         jmp::CALL => {
             let contract =
                 contract::contract(i.imm as u32).ok_or(Cause::UnknownHelper { id: i.imm })?;

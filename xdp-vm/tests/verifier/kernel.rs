@@ -1,6 +1,7 @@
 //! The running kernel's verifier, asked through `bpf(2)`: a second opinion on every verdict. Where it
 //! may not be asked, the tests say so and go without.
 #![allow(unsafe_code)] // bpf(2) takes pointers in a union; nothing else here needs it
+#![allow(dead_code)] // each test file uses its part
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,7 +12,9 @@ use xdp_vm::{MapSpec, Program};
 
 const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
+const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
+const PROG_TEST_RUN: libc::c_long = 10;
 const MAP_FREEZE: libc::c_long = 22;
 const PROG_TYPE_XDP: u32 = 6;
 
@@ -41,8 +44,22 @@ pub(crate) fn may_be_asked() -> bool {
     })
 }
 
+/// A program in the kernel, with the maps that it names.
+pub(crate) struct Loaded {
+    program: OwnedFd,
+    maps: Vec<OwnedFd>,
+}
+
 /// Loads `program` as XDP and throws it away again. Errors are of the asking, not of the program.
 pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
+    Ok(match load(program, maps)? {
+        Ok(_) => Opinion::Accepted,
+        Err(log) => Opinion::Refused(log),
+    })
+}
+
+/// Loads `program` as XDP. The inner error is the end of the log of a refusal.
+pub(crate) fn load(program: &Program, maps: &[MapSpec]) -> io::Result<Result<Loaded, String>> {
     let fds = maps.iter().map(create).collect::<io::Result<Vec<_>>>()?;
     let mut insns = program.insns.clone();
     let mut at = 0;
@@ -67,15 +84,59 @@ pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
     attr[3] = 1 | (log.len() as u64) << 32;
     attr[4] = log.as_mut_ptr() as u64;
     match bpf(PROG_LOAD, &mut attr) {
-        Ok(_fd) => Ok(Opinion::Accepted),
+        Ok(program) => Ok(Ok(Loaded { program, maps: fds })),
         Err(e) if e.raw_os_error() == Some(libc::EPERM) && log[0] == 0 => Err(e),
         Err(e) => {
             let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
             let text = String::from_utf8_lossy(&log[..end]);
             let tail: Vec<&str> = text.lines().rev().take(4).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            Ok(Opinion::Refused(format!("{e}: {}", tail.join(" | "))))
+            Ok(Err(format!("{e}: {}", tail.join(" | "))))
         }
+    }
+}
+
+impl Loaded {
+    /// Runs the program on a packet: what it returned, and the packet after.
+    pub(crate) fn run(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+        let mut after = vec![0; 4096];
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.program.as_raw_fd() as u64;
+        attr[1] = packet.len() as u64 | (after.len() as u64) << 32;
+        attr[2] = packet.as_ptr() as u64;
+        attr[3] = after.as_mut_ptr() as u64;
+        attr[4] = 1;
+        command(PROG_TEST_RUN, &mut attr)?;
+        after.truncate((attr[1] >> 32) as usize);
+        Ok(((attr[0] >> 32) as u32, after))
+    }
+
+    /// What map number `map` holds under `key`, `size` bytes of it; `None` where there is no entry.
+    pub(crate) fn lookup(
+        &self,
+        map: usize,
+        key: &[u8],
+        size: usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut value = vec![0; size];
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        attr[2] = value.as_mut_ptr() as u64;
+        match command(MAP_LOOKUP, &mut attr) {
+            Ok(_) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sets an entry of map number `map`.
+    pub(crate) fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        attr[2] = value.as_ptr() as u64;
+        command(MAP_UPDATE, &mut attr).map(|_| ())
     }
 }
 
