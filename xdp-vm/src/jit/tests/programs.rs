@@ -25,17 +25,53 @@ fn random_programs() {
     };
     let count = number("XDP_VM_PROGRAMS").unwrap_or(default);
     let first = number("XDP_VM_SEED").unwrap_or(0);
-    let mut rig = Rig::new();
-    for seed in first..first + count {
-        rig.compare(seed);
-    }
-    println!(
-        "{count} programs from seed {first}: {} instructions, {} bytes of code; {} used maps, {} \
-         moved the packet",
-        rig.insns, rig.code_bytes, rig.used_maps, rig.moved
-    );
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let mut total = Statistics::default();
+    std::thread::scope(|scope| {
+        let share = |thread| (first + thread..first + count).step_by(threads as usize);
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut rig = Rig::new();
+                    share(thread).for_each(|seed| rig.compare(seed));
+                    rig.statistics
+                })
+            })
+            .collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(statistics) => total.add(&statistics),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    println!("{count} programs from seed {first}, none differ: {total:?}");
     // What the programs were meant to do, they did.
-    assert!(rig.used_maps > count / 4 && rig.moved > count / 50);
+    assert_eq!(total.programs, count);
+    assert!(total.with_maps > count / 4 && total.with_calls > count / 10);
+    assert!(total.moved_packet > count / 50);
+}
+
+/// What was tried.
+#[derive(Debug, Default)]
+struct Statistics {
+    programs: u64,
+    instructions: u64,
+    code_bytes: u64,
+    with_maps: u64,
+    with_calls: u64,
+    moved_packet: u64,
+}
+
+impl Statistics {
+    fn add(&mut self, other: &Statistics) {
+        self.programs += other.programs;
+        self.instructions += other.instructions;
+        self.code_bytes += other.code_bytes;
+        self.with_maps += other.with_maps;
+        self.with_calls += other.with_calls;
+        self.moved_packet += other.moved_packet;
+    }
 }
 
 /// What programs run on, made once.
@@ -43,10 +79,7 @@ struct Rig {
     maps: Maps,
     cpu: Cpu,
     buffer: Vec<u8>,
-    insns: usize,
-    code_bytes: usize,
-    used_maps: u64,
-    moved: u64,
+    statistics: Statistics,
 }
 
 /// All that a program can leave behind.
@@ -67,10 +100,7 @@ impl Rig {
             maps: maps(),
             cpu,
             buffer: vec![0; 1024],
-            insns: 0,
-            code_bytes: 0,
-            used_maps: 0,
-            moved: 0,
+            statistics: Statistics::default(),
         }
     }
 
@@ -85,6 +115,7 @@ impl Rig {
         let mut rng = fastrand::Rng::with_seed(!seed);
         let (options, features) = rng.choice(variants().collect::<Vec<_>>()).unwrap();
         let jit = Jit::with_features(&verified, &self.maps, &options, features).unwrap();
+        let mut moved = false;
         for _ in 0..2 {
             let packet: Vec<u8> = (0..rng.usize(64..300)).map(|_| rng.u8(..)).collect();
             let expected = self.run(&packet, uses_maps, |_, cpu, buff| {
@@ -99,11 +130,18 @@ impl Rig {
                 listing(&verified.program().insns),
                 difference(&found, &expected)
             );
-            self.moved += u64::from(expected.packet != (256, packet.len(), 0));
+            moved |= expected.packet != (256, packet.len(), 0);
         }
-        self.insns += verified.program().insns.len();
-        self.code_bytes += jit.code().len();
-        self.used_maps += u64::from(uses_maps);
+        let insns = &verified.program().insns;
+        let is_call = |i: &Insn| i.code == 0x85 && i.src == insn::call::LOCAL;
+        self.statistics.add(&Statistics {
+            programs: 1,
+            instructions: insns.len() as u64,
+            code_bytes: jit.code().len() as u64,
+            with_maps: uses_maps.into(),
+            with_calls: insns.iter().any(is_call).into(),
+            moved_packet: moved.into(),
+        });
     }
 
     fn run(
