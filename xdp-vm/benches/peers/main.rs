@@ -11,6 +11,7 @@ mod native;
 mod ours;
 mod programs;
 mod rbpf_vm;
+mod sbpf_vm;
 
 use std::time::Instant;
 
@@ -46,12 +47,14 @@ pub(crate) fn timed(runs: u32, mut run: impl FnMut()) -> f64 {
 /// An engine by name: how to make one for a program, or why it cannot run.
 type Make = fn(&Programs, &str) -> Result<Box<dyn Peer>, String>;
 
-const PEERS: [(&str, Make); 6] = [
+const PEERS: [(&str, Make); 8] = [
     (NATIVE, native::make),
     ("xdp-vm JIT", ours::jit),
     ("xdp-vm interpreter", ours::interpreter),
     ("rbpf JIT", rbpf_vm::jit),
     ("rbpf interpreter", rbpf_vm::interpreter),
+    ("sbpf JIT", sbpf_vm::jit),
+    ("sbpf interpreter", sbpf_vm::interpreter),
     ("kernel", kernel::make),
 ];
 

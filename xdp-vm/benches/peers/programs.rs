@@ -20,16 +20,19 @@ pub(crate) struct Programs {
 enum Form {
     Xdp,
     Vm,
+    /// For VMs that do not know the instructions of version 3.
+    OldVm,
     Native,
 }
 
 impl Form {
-    const ALL: [Form; 3] = [Form::Xdp, Form::Vm, Form::Native];
+    const ALL: [Form; 4] = [Form::Xdp, Form::Vm, Form::OldVm, Form::Native];
 
     fn suffix(self) -> &'static str {
         match self {
             Form::Xdp => "xdp.o",
             Form::Vm => "vm.o",
+            Form::OldVm => "old.o",
             Form::Native => "so",
         }
     }
@@ -38,6 +41,7 @@ impl Form {
         match self {
             Form::Xdp => &["-target", "bpf", "-mcpu=v3", "-DXDP", "-g", "-c"],
             Form::Vm => &["-target", "bpf", "-mcpu=v3", "-c"],
+            Form::OldVm => &["-target", "bpf", "-mcpu=v2", "-c"],
             Form::Native => &["-shared", "-fPIC"],
         }
     }
@@ -90,7 +94,16 @@ impl Programs {
 
     /// Bare instructions.
     pub(crate) fn vm(&self, name: &str) -> Result<Vec<u8>, String> {
-        let bytes = std::fs::read(self.path(name, Form::Vm)).map_err(|e| e.to_string())?;
+        self.text(name, Form::Vm)
+    }
+
+    /// As [`Programs::vm`], of the second version of the instruction set.
+    pub(crate) fn old_vm(&self, name: &str) -> Result<Vec<u8>, String> {
+        self.text(name, Form::OldVm)
+    }
+
+    fn text(&self, name: &str, form: Form) -> Result<Vec<u8>, String> {
+        let bytes = std::fs::read(self.path(name, form)).map_err(|e| e.to_string())?;
         let file = object::File::parse(&bytes[..]).map_err(|e| e.to_string())?;
         let text = file.section_by_name(".text").ok_or("no code")?;
         Ok(text.data().map_err(|e| e.to_string())?.to_vec())
