@@ -4,6 +4,7 @@
 mod spin;
 mod tally;
 mod verdict;
+mod vm;
 mod worker;
 
 #[cfg(test)]
@@ -12,4 +13,5 @@ mod tests;
 pub use spin::spin;
 pub use tally::{Fate, Imbalance, Tally, WorkerCounters};
 pub use verdict::Verdict;
+pub use vm::VmProgram;
 pub use worker::{Application, BatchSize, Discard, Parts, Program, SkipProgram, Worker};

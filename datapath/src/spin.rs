@@ -7,22 +7,23 @@ use driver_core::{RxQueue, TxQueue};
 
 use crate::worker::{Application, Program, Worker};
 
-/// Empty polls in a row after which the thread lets others run: where there are more threads than
-/// CPUs, what would fill the ring may be waiting for this one.
+/// Rounds of empty polls after which the thread lets others run: where there are more threads than
+/// CPUs, what would fill the rings may be waiting for this one.
 const PATIENCE: u32 = 64;
 
-/// Polls until `stop` is set; then polls on until a poll comes back empty, so that what the device
-/// had finished by then is counted.
-pub fn spin<R, T, P, A>(worker: &mut Worker<R, T, P, A>, stop: &AtomicBool)
+/// Polls `workers` in turn until `stop` is set; then polls on until a round comes back empty, so that
+/// what the device had finished by then is counted.
+pub fn spin<R, T, P, A>(workers: &mut [Worker<R, T, P, A>], stop: &AtomicBool)
 where
     R: RxQueue,
     T: TxQueue,
     P: Program,
     A: Application,
 {
+    let mut round = || workers.iter_mut().map(Worker::poll).sum::<usize>();
     let mut idle = 0;
     while !stop.load(Ordering::Relaxed) {
-        if worker.poll() > 0 {
+        if round() > 0 {
             idle = 0;
         } else if idle < PATIENCE {
             idle += 1;
@@ -31,5 +32,5 @@ where
             thread::yield_now();
         }
     }
-    while worker.poll() > 0 {}
+    while round() > 0 {}
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use driver_core::{
-    DmaDomain, Frame, FramePool, Geometry, IovaRanges, RxCounters, RxMetadata, RxPacket, RxQueue,
-    Spares, TxCounters, TxQueue, TxReason, TxReject,
+    Descriptor, DmaDomain, Frame, FramePool, Geometry, IovaRanges, RxCounters, RxMetadata,
+    RxPacket, RxQueue, Spares, TxCounters, TxQueue, TxReason, TxReject,
 };
 
 use crate::{Application, BatchSize, Discard, Fate, Parts, SkipProgram, Tally, Verdict, Worker};
@@ -36,9 +36,14 @@ impl RxQueue for ListRx {
             let rest = &mut rest[..pieces.len() - 1];
             // The ring may wrap anywhere in a chain.
             let (a, b) = rest.split_at_mut(rest.len().div_ceil(2));
-            handler(RxPacket::new(first, [a, b], spares, [0; 2], |_| {
-                RxMetadata::default()
-            }));
+            self.counters.bytes.add(packet.len() as u64);
+            handler(RxPacket::new(
+                first,
+                [a, b],
+                spares,
+                &Descriptor::default(),
+                |_| RxMetadata::default(),
+            ));
             n += 1;
         }
         n
@@ -272,8 +277,8 @@ fn the_application_is_told_verdict_and_length_after_the_program() {
         fn deliver(&mut self, _: RxPacket<'_>) -> bool {
             true
         }
-        fn judged(&mut self, verdict: Verdict, length: usize) {
-            self.0.push((verdict, length));
+        fn judged(&mut self, verdict: Verdict, packet: &RxPacket<'_>) {
+            self.0.push((verdict, packet.total_len()));
         }
     }
     let trim = |packet: &mut RxPacket<'_>| {
@@ -284,4 +289,43 @@ fn the_application_is_told_verdict_and_length_after_the_program() {
     let (_, tx, log) = finish(worker(&[&[2; 60], &[3; 64]], 32, 8, trim, Log::default()));
     assert_eq!(log.0, [(Verdict::Pass, 30), (Verdict::Tx, 30)]);
     assert_eq!(tx.sent, [vec![3; 30]]);
+}
+
+/// The sample `name`, verified, on queue 0.
+fn vm_program(object: &[u8]) -> crate::VmProgram {
+    use xdp_vm::{Cpu, Executable, Maps, Object, verifier};
+    let object = Object::parse(object).unwrap();
+    let program = object.program(None).unwrap();
+    let config = verifier::Config::default();
+    let (verified, _) = verifier::verify(program, &object.maps, &config).unwrap();
+    let maps = Maps::create(&object.maps, 1).unwrap();
+    let executable = Arc::new(Executable::new(&verified, &maps).unwrap());
+    crate::VmProgram::new(executable, Cpu::new(0), 0)
+}
+
+#[test]
+fn a_vm_program_moves_the_head_of_a_packet_in_its_slot() {
+    let mut tagged = vec![9; 80];
+    tagged[12..16].copy_from_slice(&[0x81, 0, 0, 5]);
+    let mut popped = tagged.clone();
+    popped.drain(12..16);
+    let mut passed = Vec::new();
+    let program = vm_program(include_bytes!("../../ixdp/programs/vlan_pop.bpf.o"));
+    let application = |packet: RxPacket<'_>| {
+        passed.push(packet.data().to_vec());
+        true
+    };
+    let _ = finish(worker(&[&tagged, &[7; 60]], 32, 0, program, application));
+    assert_eq!(passed, [popped, vec![7; 60]]);
+}
+
+#[test]
+fn a_tail_moved_between_two_buffers_aborts() {
+    // `trim` cuts what is longer than 128 bytes.
+    let program = vm_program(include_bytes!("../../ixdp/programs/trim.bpf.o"));
+    let packets: [&[u8]; 3] = [&[1; 3000], &[2; 4000], &[3; 100]];
+    let (tally, tx, _) = finish(worker(&packets, 32, SLOTS, program, Discard));
+    let verdicts = (tally.verdict(Verdict::Tx), tally.verdict(Verdict::Aborted));
+    assert_eq!(verdicts, (2, 1));
+    assert_eq!(tx.sent, [vec![1; 128], vec![3; 100]]);
 }

@@ -49,9 +49,9 @@ pub trait Application {
     /// counted as [`Fate::PassLost`].
     fn deliver(&mut self, packet: RxPacket<'_>) -> bool;
 
-    /// Is told every verdict and the packet's length after the program, before the verdict is acted on.
+    /// Is told every verdict, and sees the packet as the program left it, before the verdict is acted on.
     #[inline(always)]
-    fn judged(&mut self, _verdict: Verdict, _length: usize) {}
+    fn judged(&mut self, _verdict: Verdict, _packet: &RxPacket<'_>) {}
 }
 
 impl<F: FnMut(RxPacket<'_>) -> bool> Application for F {
@@ -163,6 +163,7 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         }
         self.balance();
         let mut seen = Batch::default();
+        let bytes_before = self.rx.counters().bytes.get();
         let Worker {
             rx,
             tx,
@@ -174,7 +175,6 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
             ..
         } = self;
         let received = rx.poll(self.size.packets, spares, |mut packet| {
-            seen.bytes += packet.total_len() as u64;
             if program.is_skipped() {
                 seen.skipped += 1;
                 seen.fates[pass(application, packet) as usize] += 1;
@@ -185,7 +185,7 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
                 Verdict::Aborted
             });
             seen.verdicts[verdict as usize] += 1;
-            application.judged(verdict, packet.total_len());
+            application.judged(verdict, &packet);
             let fate = match verdict {
                 Verdict::Aborted | Verdict::Drop => return,
                 Verdict::Pass => pass(application, packet),
@@ -197,8 +197,11 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         if seen.fates[Fate::Transmitted as usize] > 0 {
             self.tx.flush();
         }
-        self.returned.drain(..).for_each(|f| self.spares.push(f));
+        if !self.returned.is_empty() {
+            self.returned.drain(..).for_each(|f| self.spares.push(f));
+        }
         if received > 0 {
+            seen.bytes = self.rx.counters().bytes.get() - bytes_before;
             self.counters.add(received, &seen);
         }
         received

@@ -8,6 +8,7 @@
 //! packet's head and tail succeed and fail where they do there: at most 3,520 bytes in one buffer.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::pool;
@@ -52,6 +53,17 @@ impl Geometry {
             && HEADROOM + TAIL_RESERVE + self.buffer <= self.capacity
     }
 
+    /// What lengths received into buffers of `buffer` bytes are held against. `None` where there is no
+    /// buffer, or it does not fit behind the headroom.
+    pub fn receive_limit(&self, buffer: usize) -> Option<ReceiveLimit> {
+        let room = self.capacity.checked_sub(HEADROOM)?;
+        let fits = (1..=room).contains(&buffer) && room <= u16::MAX as usize;
+        fits.then_some(ReceiveLimit {
+            room: room as u16,
+            buffer: buffer as u16,
+        })
+    }
+
     /// Most bytes of a packet that one frame holds behind the full headroom.
     pub fn linear(&self) -> usize {
         self.capacity - HEADROOM - TAIL_RESERVE
@@ -64,21 +76,45 @@ impl Geometry {
 ///
 /// A packet longer than one frame is a run of frames in which all but the last say
 /// [`more`](Self::more).
-#[derive(Debug)]
 pub struct Frame {
     buf: NonNull<u8>,
-    /// Offset of the packet from `buf`.
-    head: u16,
-    /// Bytes of the packet in this frame; `head + len <= capacity`, always.
-    len: u16,
-    capacity: u16,
-    more: bool,
+    /// Offset of the packet from `buf` (bits 15:0), whether it goes on in the next frame (16), its bytes
+    /// in this frame (47:32), and the buffer's bytes behind the full headroom, its room (63:48).
+    /// `head + len <= HEADROOM + room`, always. One word, so that a frame moves as two registers, and
+    /// the length where descriptors have it.
+    state: u64,
+}
+
+const MORE: u64 = 1 << 16;
+const LEN_SHIFT: u32 = 32;
+const ROOM_SHIFT: u32 = 48;
+const ROOM: u64 = 0xffff << ROOM_SHIFT;
+
+/// What received lengths are held against, for the frames of one geometry.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveLimit {
+    /// Room of such a frame.
+    room: u16,
+    /// Most bytes: no more than the room.
+    buffer: u16,
 }
 
 // SAFETY: a frame owns its bytes alone, like a `Box<[u8]>`: pools hand each buffer out once.
 unsafe impl Send for Frame {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Frame {}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Frame")
+            .field("buf", &self.buf)
+            .field("head", &self.head())
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("more", &self.more())
+            .finish()
+    }
+}
 
 /// A head or length that does not fit the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,12 +131,10 @@ impl Frame {
     /// `buf` must be valid for `capacity` bytes of a registered pool and owned by nobody else.
     pub(crate) unsafe fn from_raw(buf: NonNull<u8>, capacity: u16) -> Self {
         debug_assert!(capacity as usize > HEADROOM);
+        let room = u64::from(capacity) - HEADROOM as u64;
         Frame {
             buf,
-            head: HEADROOM as u16,
-            len: 0,
-            capacity,
-            more: false,
+            state: room << ROOM_SHIFT | HEADROOM as u64,
         }
     }
 
@@ -109,8 +143,8 @@ impl Frame {
     pub fn data(&self) -> &[u8] {
         // SAFETY: `head + len <= capacity`, and the frame owns `capacity` bytes.
         unsafe {
-            let data = self.buf.add(self.head as usize);
-            std::slice::from_raw_parts(data.as_ptr(), self.len as usize)
+            let data = self.buf.add(self.head());
+            std::slice::from_raw_parts(data.as_ptr(), self.len())
         }
     }
 
@@ -119,8 +153,8 @@ impl Frame {
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`; the borrow is exclusive.
         unsafe {
-            let data = self.buf.add(self.head as usize);
-            std::slice::from_raw_parts_mut(data.as_ptr(), self.len as usize)
+            let data = self.buf.add(self.head());
+            std::slice::from_raw_parts_mut(data.as_ptr(), self.len())
         }
     }
 
@@ -128,50 +162,54 @@ impl Frame {
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut [u8] {
         // SAFETY: the frame owns `capacity` bytes; the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.buf.as_ptr(), self.capacity as usize) }
+        unsafe { std::slice::from_raw_parts_mut(self.buf.as_ptr(), self.capacity()) }
     }
 
     /// Offset of the packet from the start of the buffer.
     #[inline]
     pub fn head(&self) -> usize {
-        self.head as usize
+        usize::from(self.state as u16)
     }
 
     /// Bytes of the packet in this frame.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        usize::from((self.state >> LEN_SHIFT) as u16)
     }
 
     /// True where no byte of a packet is in the frame.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Bytes of the buffer, headroom and reserve included.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity as usize
+        self.room() + HEADROOM
     }
 
     /// True where the packet goes on in the next frame.
     #[inline]
     pub fn more(&self) -> bool {
-        self.more
+        self.state & MORE != 0
     }
 
     /// Says whether the packet goes on in the next frame.
     #[inline]
     pub fn set_more(&mut self, more: bool) {
-        self.more = more;
+        self.state = if more {
+            self.state | MORE
+        } else {
+            self.state & !MORE
+        };
     }
 
     /// Says where in the buffer the packet is: after a program moved its head or tail, or before
     /// bytes are written for transmission.
     #[inline]
     pub fn set_range(&mut self, head: usize, len: usize) -> Result<(), RangeError> {
-        let capacity = self.capacity as usize;
+        let capacity = self.capacity();
         if head > capacity || len > capacity - head {
             return Err(RangeError {
                 head,
@@ -179,20 +217,31 @@ impl Frame {
                 capacity,
             });
         }
-        self.head = head as u16;
-        self.len = len as u16;
+        self.state = self.state & (ROOM | MORE) | (len as u64) << LEN_SHIFT | head as u64;
         Ok(())
     }
 
-    /// Marks `len` bytes behind the full headroom as received. False, and nothing changed, where
-    /// they would not fit: a device that lies about its length must not widen our view.
+    /// Marks `len` bytes behind the full headroom as received, in one frame as yet. False, and nothing
+    /// changed, where they would not fit: a device that lies about its length must not widen our view.
     #[inline]
     pub fn set_received(&mut self, len: usize) -> bool {
-        if len > self.capacity as usize - HEADROOM {
+        if len > self.room() {
             return false;
         }
-        self.head = HEADROOM as u16;
-        self.len = len as u16;
+        self.state = self.state & ROOM | (len as u64) << LEN_SHIFT | HEADROOM as u64;
+        true
+    }
+
+    /// As [`set_received`](Self::set_received), on the packet path: 1 byte at least, and no more than
+    /// `limit` allows. False too where the frame is not of the limit's geometry.
+    #[inline]
+    pub fn receive(&mut self, limit: ReceiveLimit, len: usize) -> bool {
+        let same = (self.state >> ROOM_SHIFT) as u16 == limit.room;
+        if len.wrapping_sub(1) >= usize::from(limit.buffer) || !same {
+            return false;
+        }
+        let room = u64::from(limit.room) << ROOM_SHIFT;
+        self.state = room | (len as u64) << LEN_SHIFT | HEADROOM as u64;
         true
     }
 
@@ -207,13 +256,14 @@ impl Frame {
     /// [domain's](crate::DmaDomain::delta).
     #[inline]
     pub fn data_iova(&self, delta: u64) -> u64 {
-        (self.buf.as_ptr() as u64).wrapping_sub(delta) + u64::from(self.head)
+        (self.buf.as_ptr() as u64 + self.head() as u64).wrapping_sub(delta)
     }
 
     /// Address at which a device may write a packet behind the full headroom.
     #[inline]
     pub fn receive_iova(&self, delta: u64) -> u64 {
-        (self.buf.as_ptr() as u64).wrapping_sub(delta) + HEADROOM as u64
+        // In this order all but one operation is the same for every frame of a loop.
+        (self.buf.as_ptr() as u64).wrapping_sub(delta.wrapping_sub(HEADROOM as u64))
     }
 
     /// Start of the buffer: its identity within the process.
@@ -222,18 +272,44 @@ impl Frame {
         self.buf.as_ptr() as usize
     }
 
+    /// A second handle on the same buffer, for one of the two to be used.
+    #[inline]
+    pub(crate) fn duplicate(&self) -> MaybeUninit<Frame> {
+        // Field by field, so that the pointer is known not to be null and needs no test later.
+        MaybeUninit::new(Frame {
+            buf: self.buf,
+            state: self.state,
+        })
+    }
+
+    /// True where every frame has `capacity`.
+    #[inline]
+    pub(crate) fn all_have(frames: &[Frame], capacity: usize) -> bool {
+        // What all have in common, and what any has: the same where all are alike. No early end, so
+        // that this is two operations a frame.
+        let (all, any) = frames.iter().fold((u64::MAX, 0), |(all, any), frame| {
+            (all & frame.state, any | frame.state)
+        });
+        let room = capacity.wrapping_sub(HEADROOM) as u64;
+        frames.is_empty() || (all >> ROOM_SHIFT == room && any >> ROOM_SHIFT == room)
+    }
+
     /// Forgets the packet: full headroom, no bytes.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.head = HEADROOM as u16;
-        self.len = 0;
-        self.more = false;
+        self.state = self.state & ROOM | HEADROOM as u64;
+    }
+
+    /// Bytes of the buffer behind the full headroom.
+    #[inline]
+    fn room(&self) -> usize {
+        (self.state >> ROOM_SHIFT) as usize
     }
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
         // SAFETY: this handle was the buffer's only owner and ends here.
-        pool::send_home(unsafe { Frame::from_raw(self.buf, self.capacity) });
+        pool::send_home(unsafe { Frame::from_raw(self.buf, self.capacity() as u16) });
     }
 }

@@ -32,13 +32,14 @@ mod pool;
 mod port;
 mod ring;
 mod thread;
+mod tx_ring;
 
 pub use counters::{Counter, RxCounters, TxCounters};
 pub use device::{
     ALL_ONES, Clock, Device, DeviceError, Doorbell, Identity, SystemClock, read_present, wait_until,
 };
 pub use dma::{DmaDomain, DmaError, DmaRegion, HUGE_PAGE};
-pub use frame::{Frame, Geometry, HEADROOM, RangeError, TAIL_RESERVE};
+pub use frame::{Frame, Geometry, HEADROOM, RangeError, ReceiveLimit, TAIL_RESERVE};
 pub use iova::IovaRanges;
 pub use packet::{Checksum, L3, L4, RssHash, RssKind, RxMetadata, RxPacket};
 pub use pool::{FramePool, MAX_FRAMES, PoolError, PoolTraffic, Spares};
@@ -48,3 +49,4 @@ pub use port::{
 };
 pub use ring::{Descriptor, DescriptorRing};
 pub use thread::{allowed_cpus, pin_thread};
+pub use tx_ring::{TxRing, TxSlot};

@@ -1,9 +1,8 @@
 //! A received packet in its ring slot, and what the device says about it.
 
-use std::mem;
-
 use crate::frame::{Frame, RangeError};
 use crate::pool::Spares;
+use crate::ring::Descriptor;
 
 /// A received packet, still in its ring slots: what a handler sees.
 ///
@@ -16,26 +15,27 @@ pub struct RxPacket<'a> {
     /// The other buffers of a longer packet: two runs, since the ring may wrap between them.
     rest: [&'a mut [Frame]; 2],
     spares: &'a mut Spares,
-    write_back: [u64; 2],
+    descriptor: &'a Descriptor,
     decode: fn([u64; 2]) -> RxMetadata,
 }
 
 impl<'a> RxPacket<'a> {
     /// For drivers: a packet whose buffers have had their lengths set by
-    /// [`Frame::set_received`]. `write_back` are the last descriptor's words, which `decode` reads.
+    /// [`Frame::set_received`] or [`Frame::receive`]. `descriptor` holds what the device wrote about
+    /// the packet, which `decode` reads.
     #[inline(always)]
     pub fn new(
         frame: &'a mut Frame,
         rest: [&'a mut [Frame]; 2],
         spares: &'a mut Spares,
-        write_back: [u64; 2],
+        descriptor: &'a Descriptor,
         decode: fn([u64; 2]) -> RxMetadata,
     ) -> Self {
         RxPacket {
             frame,
             rest,
             spares,
-            write_back,
+            descriptor,
             decode,
         }
     }
@@ -85,13 +85,23 @@ impl<'a> RxPacket<'a> {
     /// Bytes of the packet in all its buffers.
     #[inline]
     pub fn total_len(&self) -> usize {
-        self.frame.len() + self.fragments().map(Frame::len).sum::<usize>()
+        let more = if self.has_fragments() {
+            self.fragments_len()
+        } else {
+            0
+        };
+        self.frame.len() + more
+    }
+
+    #[cold]
+    fn fragments_len(&self) -> usize {
+        self.fragments().map(Frame::len).sum()
     }
 
     /// What the device wrote about the packet, decoded now.
     #[inline]
     pub fn metadata(&self) -> RxMetadata {
-        (self.decode)(self.write_back)
+        (self.decode)([self.descriptor.load(0), self.descriptor.load(1)])
     }
 
     /// Moves the packet out where it is in one buffer; `None` where there is no spare, or it has
@@ -101,10 +111,7 @@ impl<'a> RxPacket<'a> {
         if self.has_fragments() {
             return None;
         }
-        let spare = self.spares.pop()?;
-        let mut frame = mem::replace(self.frame, spare);
-        frame.set_more(false);
-        Some(frame)
+        self.spares.swap_into(self.frame)
     }
 
     /// Moves every buffer of the packet out, first to last, linked by [`Frame::more`]. False, and
@@ -117,10 +124,9 @@ impl<'a> RxPacket<'a> {
             return false;
         }
         for slot in [self.frame].into_iter().chain(first).chain(second) {
-            let Some(spare) = self.spares.pop() else {
+            let Some(mut frame) = self.spares.swap_into(slot) else {
                 return false;
             };
-            let mut frame = mem::replace(slot, spare);
             frame.set_more(left > 0);
             left = left.saturating_sub(1);
             sink(frame);

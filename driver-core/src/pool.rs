@@ -8,7 +8,8 @@
 //! through [`Spares`].
 #![allow(unsafe_code)]
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -268,6 +269,21 @@ impl Spares {
         self.frames.pop()
     }
 
+    /// Takes the buffer out of `slot`, with its packet, and leaves the frame that came last in its
+    /// place. `None`, and nothing changed, where there is none.
+    #[inline]
+    pub(crate) fn swap_into(&mut self, slot: &mut Frame) -> Option<Frame> {
+        let last = self.frames.len().checked_sub(1)?;
+        let taken = slot.duplicate();
+        // SAFETY: there is a frame at `last`, and it is the stack's no more; the one in `slot` is that in
+        // `taken` from here on. They are two different places.
+        unsafe {
+            self.frames.set_len(last);
+            ptr::copy_nonoverlapping(self.frames.as_ptr().add(last), slot, 1);
+            Some(taken.assume_init())
+        }
+    }
+
     /// Adds a frame. One of another geometry, or past the limit, goes home to its pool instead.
     #[inline]
     pub fn push(&mut self, frame: Frame) {
@@ -276,6 +292,31 @@ impl Spares {
             self.frames.push(frame);
         } else {
             drop(frame);
+        }
+    }
+
+    /// Takes over all of `frames`, in order. Those of another geometry, or past the limit, go home.
+    ///
+    /// # Safety
+    /// `frames` must hold a frame each, and nobody may use what is there afterwards.
+    #[inline]
+    pub(crate) unsafe fn adopt(&mut self, frames: &[MaybeUninit<Frame>]) {
+        let count = frames.len();
+        // SAFETY: a frame each, by contract.
+        let seen = unsafe { std::slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), count) };
+        if count <= self.room() && Frame::all_have(seen, self.geometry.capacity) {
+            let len = self.frames.len();
+            // SAFETY: there is room, and the frames are nobody else's from here on.
+            unsafe {
+                let end = self.frames.as_mut_ptr().add(len);
+                std::ptr::copy_nonoverlapping(seen.as_ptr(), end, count);
+                self.frames.set_len(len + count);
+            }
+            return;
+        }
+        for frame in frames {
+            // SAFETY: read once, and nobody else's from here on.
+            self.push(unsafe { frame.assume_init_read() });
         }
     }
 
@@ -321,11 +362,11 @@ impl Spares {
         self.frames.capacity()
     }
 
-    /// True where these frames can re-arm a queue of `geometry` in the domain with `delta`: what a
-    /// receive queue checks once a poll.
+    /// True where these frames can re-arm a queue of `geometry` in the domain with `delta`, whatever
+    /// distance they have in their pool: what a receive queue checks once a poll.
     #[inline]
     pub fn fits(&self, geometry: &Geometry, delta: u64) -> bool {
-        self.geometry == *geometry && self.delta == delta
+        self.geometry.capacity == geometry.capacity && self.delta == delta
     }
 }
 

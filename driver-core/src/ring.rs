@@ -5,6 +5,7 @@
 //! descriptors and the packet bytes ([`Doorbell::ring`](crate::Doorbell::ring)).
 #![allow(unsafe_code)]
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dma::DmaRegion;
@@ -44,10 +45,16 @@ impl Descriptor {
 /// A ring of descriptors: a part of a region that it keeps mapped.
 #[derive(Debug)]
 pub struct DescriptorRing {
-    region: DmaRegion,
-    offset: usize,
+    first: NonNull<Descriptor>,
     count: usize,
+    offset: usize,
+    region: DmaRegion,
 }
+
+// SAFETY: `first` points into the region, which may be used from any thread, and to atomics.
+unsafe impl Send for DescriptorRing {}
+// SAFETY: as above.
+unsafe impl Sync for DescriptorRing {}
 
 impl DescriptorRing {
     /// The `count` descriptors that start `offset` bytes into `region`. `None` where they do not lie
@@ -58,9 +65,11 @@ impl DescriptorRing {
         let end = offset.checked_add(len)?;
         let inside = end <= region.len() && offset.is_multiple_of(align_of::<Descriptor>());
         inside.then(|| DescriptorRing {
-            region: region.clone(),
-            offset,
+            // SAFETY: inside the region.
+            first: unsafe { region.as_ptr().add(offset) }.cast(),
             count,
+            offset,
+            region: region.clone(),
         })
     }
 
@@ -69,10 +78,7 @@ impl DescriptorRing {
     pub fn descriptors(&self) -> &[Descriptor] {
         // SAFETY: the stretch lies in the region (checked in `new`), which this ring keeps mapped;
         // regions are page-aligned, so descriptors are 16-aligned; atomics may be shared.
-        unsafe {
-            let first = self.region.as_ptr().add(self.offset).cast::<Descriptor>();
-            std::slice::from_raw_parts(first.as_ptr(), self.count)
-        }
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 
     /// Address of the first descriptor as the device sees it.

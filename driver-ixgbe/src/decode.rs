@@ -1,4 +1,4 @@
-//! What a written-back advanced receive descriptor says about its packet (facts 7.2), with the
+//! What a written-back advanced receive descriptor says about its packet, with the
 //! errata of each family. Any bit pattern has a meaning here: a device that lies is only wrong.
 
 use driver_core::{Checksum, L3, L4, RssHash, RssKind, RxMetadata};

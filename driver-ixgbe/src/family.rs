@@ -1,4 +1,4 @@
-//! The families and how they differ, as data (facts 13), and which PCI id is which (facts 1).
+//! The families and how they differ, as data, and which PCI id is which.
 
 use std::time::Duration;
 
@@ -33,8 +33,6 @@ pub(crate) struct Family {
     pub(crate) multi_gigabit: bool,
     /// Counts traffic between host and management controller.
     pub(crate) os2bmc: bool,
-    /// Counts link integrity errors of the PHY.
-    pub(crate) link_integrity: bool,
     /// Reads a receive descriptor.
     pub(crate) decode: fn([u64; 2]) -> RxMetadata,
 }
@@ -52,7 +50,6 @@ static INTEL_82599: Family = Family {
     mdd: false,
     multi_gigabit: false,
     os2bmc: false,
-    link_integrity: false,
     decode: decode::intel_82599,
 };
 
@@ -75,7 +72,6 @@ static X550: Family = Family {
     pending_in_config: false,
     mdd: true,
     multi_gigabit: true,
-    link_integrity: true,
     decode: decode::x550,
     ..X540
 };

@@ -1,4 +1,4 @@
-//! Which frames the port accepts (facts 5.3): exact unicast addresses, a hash of multicast ones,
+//! Which frames the port accepts: exact unicast addresses, a hash of multicast ones,
 //! everything when promiscuous, broadcast always; VLANs are not filtered.
 
 use driver_core::MacAddr;

@@ -1,4 +1,4 @@
-//! The link (facts 10): what the NVM says of it stays, autonegotiation is restarted, and waits for a
+//! The link: what the NVM says of it stays, autonegotiation is restarted, and waits for a
 //! carrier are bounded, with another try where it does not come.
 
 use std::time::Duration;

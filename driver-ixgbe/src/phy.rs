@@ -1,4 +1,4 @@
-//! The 10GBASE-T PHY of X540 and X550, over MDIO (MSCA and MSRWD, facts 10; clause 45 of IEEE 802.3).
+//! The 10GBASE-T PHY of X540 and X550, over MDIO (MSCA and MSRWD; clause 45 of IEEE 802.3).
 //! The caller holds the PHY's semaphore.
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use driver_core::{
     DescriptorRing, Device, DmaRegion, FramePool, Identity, Limits, Link, MacAddr, Port,
-    PortConfig, PortStats, QueuePairs,
+    PortConfig, PortStats, QueuePairs, TxRing,
 };
 
 use crate::error::Error;
@@ -189,7 +189,7 @@ impl Port for IxgbePort {
                 drop_when_empty: config.queue_pairs > 1,
             };
             let rx = IxgbeRxQueue::start(&running, setup)?;
-            let tx = IxgbeTxQueue::start(&running, q, rings.transmit(q)?, config.tx_ring as usize)?;
+            let tx = IxgbeTxQueue::start(&running, q, rings.transmit(q)?)?;
             pairs.push((rx, tx));
         }
         start_receiver(&hw)?;
@@ -353,21 +353,25 @@ impl Rings {
         self.ring(usize::from(q) * self.receive, self.receive)
     }
 
-    fn transmit(&self, q: u16) -> Result<DescriptorRing, Error> {
+    fn transmit(&self, q: u16) -> Result<TxRing, Error> {
         let first = self.pairs * self.receive + usize::from(q) * self.transmit;
-        self.ring(first, self.transmit)
+        TxRing::new(self.ring(first, self.transmit)?).ok_or(self.too_small(first))
     }
 
     fn ring(&self, first: usize, count: usize) -> Result<DescriptorRing, Error> {
         let ring = DescriptorRing::new(&self.region, 16 * first, count);
-        ring.ok_or(Error::RingMemory {
+        ring.ok_or(self.too_small(first))
+    }
+
+    fn too_small(&self, first: usize) -> Error {
+        Error::RingMemory {
             offset: 16 * first,
             len: self.region.len(),
-        })
+        }
     }
 }
 
-/// What holds for all receive queues (facts 5.2, 2 to 6). The receiver is off.
+/// What holds for all receive queues (82599 datasheet 4.6.7). The receiver is off.
 fn set_up_receive(hw: &Hw, config: &PortConfig) -> Result<(), Error> {
     // One packet buffer has all the memory.
     let kib = hw.family.rx_buffer_kib;
@@ -408,7 +412,7 @@ fn set_up_receive(hw: &Hw, config: &PortConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What holds for all transmit queues (facts 6.2, 1 to 8).
+/// What holds for all transmit queues (82599 datasheet 4.6.8).
 fn set_up_transmit(hw: &Hw) -> Result<(), Error> {
     // MTQC may be changed only while the arbiter is off.
     hw.modify(RTTDCS, |v| v | Rttdcs::ARBDIS)?;
@@ -434,7 +438,7 @@ fn set_up_transmit(hw: &Hw) -> Result<(), Error> {
     })
 }
 
-/// Lets packets in (facts 5.2, 8). The security block must be quiet while the receiver is turned on, or
+/// Lets packets in (82599 datasheet 4.6.7). The security block must be quiet while the receiver is turned on, or
 /// packets that come in meanwhile can hang its DMA.
 fn start_receiver(hw: &Hw) -> Result<(), Error> {
     with_path_blocked(hw, |hw| hw.modify(RXCTRL, |v| v | Rxctrl::RXEN))

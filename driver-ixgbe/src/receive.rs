@@ -1,4 +1,4 @@
-//! A receive queue: its set-up (facts 5.2), and the way of a packet out of its ring.
+//! A receive queue: its set-up (82599 datasheet 4.6.7), and the way of a packet out of its ring.
 //!
 //! The device owns the descriptors from its head up to the tail; the one at the tail is armed too but
 //! not its own yet, so that head and tail never meet on a full ring. The driver walks descriptors that
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver_core::{
-    DescriptorRing, Doorbell, Frame, FramePool, Geometry, RxCounters, RxMetadata, RxPacket,
-    RxQueue, Spares,
+    Descriptor, DescriptorRing, Doorbell, Frame, FramePool, Geometry, ReceiveLimit, RxCounters,
+    RxMetadata, RxPacket, RxQueue, Spares,
 };
 
 use crate::decode::{length, status::*};
@@ -48,8 +48,8 @@ struct Ring {
     /// First descriptor that the device has not been seen to finish, or the first of a chain that it
     /// has not finished.
     next: usize,
-    /// Bytes the device may write into a buffer.
-    buffer: usize,
+    /// What the device may write into a buffer.
+    limit: ReceiveLimit,
     delta: u64,
     decode: fn([u64; 2]) -> RxMetadata,
     /// Most descriptors of one packet.
@@ -85,6 +85,13 @@ impl IxgbeRxQueue {
         let (q, count) = (setup.index, setup.count as usize);
         let geometry = setup.pool.geometry();
         let buffer = programmable(&geometry);
+        let Some(limit) = geometry.receive_limit(buffer) else {
+            return Err(Error::Buffer {
+                pool: setup.pool_index,
+                buffer: geometry.buffer,
+                min: BUFFER_UNIT,
+            });
+        };
         let delta = hw.device.domain().delta();
         let doorbell = hw.device.doorbell(RDT(q).offset())?;
         let available = setup.pool.available();
@@ -116,7 +123,7 @@ impl IxgbeRxQueue {
             descriptors: setup.descriptors,
             slots,
             next: 0,
-            buffer,
+            limit,
             delta,
             decode: hw.family.decode,
             chain_max: longest.div_ceil(buffer),
@@ -202,147 +209,160 @@ struct Walked {
     rearmed: usize,
 }
 
+/// Packets and bytes of one run in one number, and so in one register: a run has no more bytes than the
+/// largest ring has in the largest buffers.
+const ONE_PACKET: u64 = 1 << 30;
+
+/// A stretch of descriptors, their slots, and where it is one packet over several buffers, the slots
+/// after its first, in two parts since the ring may wrap between them.
+type Run<'a> = (&'a [Descriptor], &'a mut [Frame], [&'a mut [Frame]; 2]);
+
+/// A packet over several buffers, all of them there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Chain {
+    /// Buffers after the first, and the bytes in them.
+    fragments: usize,
+    bytes: u64,
+}
+
+/// What was found where the packet path ended.
+enum Step {
+    Nothing,
+    /// That many descriptors were given back to the device.
+    Rearmed(usize),
+    Chain(Chain),
+}
+
 impl Ring {
     /// Gives finished packets to `handler` and re-arms their slots, as far as `budget` and once around
-    /// the ring at most.
+    /// the ring at most. The handler is called in one place only, so that it is compiled into the loop.
     #[inline]
     fn walk<H>(&mut self, budget: usize, spares: &mut Spares, mut handler: H) -> Walked
     where
         H: FnMut(RxPacket<'_>),
     {
+        let (limit, delta, decode) = (self.limit, self.delta, self.decode);
         let budget = budget.min(self.slots.len());
         let mut total = Walked::default();
         if self.discarding && budget > 0 {
             total.rearmed = self.discard();
         }
+        let mut chain = Chain::default();
         while total.packets < budget && total.rearmed < self.slots.len() {
-            let more = self.straight(budget - total.packets, spares, &mut handler, &mut total);
-            if more {
+            let (descriptors, slots, [rest, wrapped]) =
+                self.run(budget - total.packets, chain.fragments);
+            let want = slots.len();
+            let mut seen = 0;
+            for (descriptor, slot) in descriptors.iter().zip(slots) {
+                let word1 = descriptor.load_acquire(1);
+                let len = length(word1);
+                let sound = word1 & (DD | EOP | RXE) == DD | EOP;
+                if !sound || !slot.receive(limit, len) {
+                    break;
+                }
+                let rest = [&mut *rest, &mut *wrapped];
+                handler(RxPacket::new(slot, rest, spares, descriptor, decode));
+                descriptor.store([slot.receive_iova(delta), 0]);
+                seen += ONE_PACKET + len as u64;
+            }
+            let (done, bytes) = ((seen / ONE_PACKET) as usize, seen % ONE_PACKET);
+            self.next = self.wrapped(self.next + done);
+            total.packets += done;
+            total.rearmed += done;
+            total.bytes += bytes;
+            if chain.fragments > 0 {
+                if done == 0 {
+                    break; // the device has taken back what it had written
+                }
+                total.rearmed += self.rearm(chain.fragments);
+                total.bytes += chain.bytes;
+                chain = Chain::default();
+            }
+            if done == want {
                 continue;
             }
-            let step = self.step(spares, &mut handler);
-            if step.rearmed == 0 {
-                break;
+            match self.step() {
+                Step::Nothing => break,
+                Step::Rearmed(count) => total.rearmed += count,
+                Step::Chain(found) => chain = found,
             }
-            total.packets += step.packets;
-            total.bytes += step.bytes;
-            total.rearmed += step.rearmed;
         }
         total
     }
 
-    /// The packet path: a run of sound packets of one buffer each, up to the end of the ring. True where
-    /// that ended it; false at a descriptor that is not done, or is not of that kind.
+    /// The next stretch of the ring: up to `budget` descriptors, not past the end, with their slots. Or,
+    /// where there are `fragments`, one descriptor with its slot and the slots of the fragments.
     #[inline(always)]
-    fn straight<H>(
-        &mut self,
-        budget: usize,
-        spares: &mut Spares,
-        handler: &mut H,
-        total: &mut Walked,
-    ) -> bool
-    where
-        H: FnMut(RxPacket<'_>),
-    {
-        let (buffer, delta, decode) = (self.buffer, self.delta, self.decode);
-        let run = self.next..self.slots.len().min(self.next + budget);
-        let descriptors = &self.descriptors.descriptors()[run.clone()];
-        let slots = &mut self.slots[run];
-        let mut all = true;
-        let (mut done, mut bytes) = (0, 0);
-        for (descriptor, slot) in descriptors.iter().zip(slots) {
-            let word1 = descriptor.load_acquire(1);
-            let len = length(word1);
-            let sound = word1 & (DD | EOP | RXE) == DD | EOP;
-            if !sound || len.wrapping_sub(1) >= buffer || !slot.set_received(len) {
-                all = false;
-                break;
-            }
-            let word0 = descriptor.load(0);
-            let rest = [&mut [][..], &mut [][..]];
-            handler(RxPacket::new(slot, rest, spares, [word0, word1], decode));
-            descriptor.store([slot.receive_iova(delta), 0]);
-            bytes += len as u64;
-            done += 1;
+    fn run(&mut self, budget: usize, fragments: usize) -> Run<'_> {
+        let descriptors = self.descriptors.descriptors();
+        if fragments > 0 {
+            let (start, end) = self.slots.split_at_mut(self.next);
+            let (first, rest) = end.split_at_mut(1);
+            let to_end = fragments.min(rest.len());
+            let rest = [&mut rest[..to_end], &mut start[..fragments - to_end]];
+            let [ahead, behind] = &rest;
+            let rest = if ahead.is_empty() && !behind.is_empty() {
+                let [ahead, behind] = rest;
+                [behind, ahead]
+            } else {
+                rest
+            };
+            return (&descriptors[self.next..=self.next], first, rest);
         }
-        self.next = self.wrapped(self.next + done);
-        total.packets += done;
-        total.rearmed += done;
-        total.bytes += bytes;
-        all
+        let run = self.next..self.slots.len().min(self.next + budget);
+        let slots = &mut self.slots[run.clone()];
+        (&descriptors[run], slots, [&mut [], &mut []])
     }
 
-    /// What the packet path leaves: nothing there yet, a packet over several buffers, a damaged one, a
-    /// length that cannot be. Re-arms none where the packet's end is not there yet.
+    /// What is not a sound packet in one buffer: nothing there yet, a packet over several buffers, a
+    /// damaged one, a length that cannot be. Damage and lies are recycled and counted. The packet over
+    /// several buffers is made to look like one in its first, with fragments.
     #[cold]
     #[inline(never)]
-    fn step(&mut self, spares: &mut Spares, handler: &mut dyn FnMut(RxPacket<'_>)) -> Walked {
+    fn step(&mut self) -> Step {
         let mut lied = false;
-        for k in 0..self.chain_max {
-            let descriptor = &self.descriptors.descriptors()[self.wrapped(self.next + k)];
-            let word1 = descriptor.load_acquire(1);
+        let mut bytes = 0;
+        for fragments in 0..self.chain_max {
+            let last = self.wrapped(self.next + fragments);
+            let word1 = self.descriptors.descriptors()[last].load_acquire(1);
             if word1 & DD == 0 {
-                return Walked::default();
+                return Step::Nothing;
             }
-            lied |= !(1..=self.buffer).contains(&length(word1));
+            let len = length(word1);
+            lied |= !self.slots[last].receive(self.limit, len);
+            if fragments > 0 {
+                bytes += len as u64;
+            }
             if word1 & EOP == 0 {
                 continue;
             }
-            let damaged = word1 & RXE != 0;
-            let write_back = [descriptor.load(0), word1];
-            let mut walked = Walked::default();
-            if damaged {
+            if word1 & RXE != 0 {
                 self.counters.errors.add(1);
             } else if lied {
                 self.counters.bad_length.add(1);
+            } else if fragments == 0 {
+                // Finished since the packet path looked, which takes it the next time.
+                return Step::Nothing;
             } else {
-                walked.bytes = self.deliver(k + 1, write_back, spares, handler);
-                walked.packets = 1;
+                self.merge(self.next, last);
+                return Step::Chain(Chain { fragments, bytes });
             }
-            walked.rearmed = self.rearm(k + 1);
-            return walked;
+            return Step::Rearmed(self.rearm(fragments + 1));
         }
         // More buffers than the longest frame fills: the device lies, and the rest is not kept either.
         self.counters.too_long.add(1);
         self.discarding = true;
-        Walked {
-            rearmed: self.rearm(self.chain_max) + self.discard(),
-            ..Walked::default()
-        }
+        Step::Rearmed(self.rearm(self.chain_max) + self.discard())
     }
 
-    /// Gives the `count` buffers from `next` on to `handler` as one packet. Returns its bytes.
-    fn deliver(
-        &mut self,
-        count: usize,
-        write_back: [u64; 2],
-        spares: &mut Spares,
-        handler: &mut dyn FnMut(RxPacket<'_>),
-    ) -> u64 {
-        let mut bytes = 0;
-        for k in 0..count {
-            let at = self.wrapped(self.next + k);
-            let len = length(self.descriptors.descriptors()[at].load(1));
-            // Checked before against the buffer, which every frame of the geometry has behind its headroom.
-            if !self.slots[at].set_received(len) {
-                self.counters.bad_length.add(1);
-                return 0;
-            }
-            bytes += len as u64;
-        }
-        let to_end = (self.slots.len() - self.next).min(count);
-        let (start, end) = self.slots.split_at_mut(self.next);
-        let Some((first, rest)) = end[..to_end].split_first_mut() else {
-            return 0;
-        };
-        let wrapped = &mut start[..count - to_end];
-        let rest = if rest.is_empty() {
-            [wrapped, rest]
-        } else {
-            [rest, wrapped]
-        };
-        handler(RxPacket::new(first, rest, spares, write_back, self.decode));
-        bytes
+    /// Writes what the device says about a packet, which is in its last descriptor, into its first, and
+    /// keeps the length there. The device is done with both.
+    fn merge(&self, first: usize, last: usize) {
+        const LENGTH: u64 = 0xffff << 32;
+        let descriptors = self.descriptors.descriptors();
+        let (first, last) = (&descriptors[first], &descriptors[last]);
+        let word1 = last.load(1) & !LENGTH | first.load(1) & LENGTH;
+        first.store([last.load(0), word1]);
     }
 
     /// Re-arms what is done, up to the end of the packet that is being discarded.

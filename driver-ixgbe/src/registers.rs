@@ -151,7 +151,7 @@ const fn stride(n: u32, at: At) -> u32 {
 }
 
 registers! {
-    // General (facts 3.1).
+    // General.
     Rw CTRL: Ctrl = 0x0_0000;
     Ro STATUS: Status = 0x0_0008;
     Rw CTRL_EXT: CtrlExt = 0x0_0018;
@@ -162,12 +162,12 @@ registers! {
     Rw SW_FW_SYNC = 0x1_0160;
     Rw GCR_EXT: GcrExt = 0x1_1050;
 
-    // Interrupts (facts 4): masked, and left alone.
+    // Interrupts: masked, and left alone.
     Ro EICR = 0x0_0800;
     Wo EIMC = 0x0_0888;
     Wo EIMC_EX[n < 2] = Every(0x0_0ab0, 4);
 
-    // Receive, the whole port (facts 5.2).
+    // Receive, the whole port.
     Rw RXCTRL: Rxctrl = 0x0_3000;
     Rw RXPBSIZE[n < 8] = Every(0x0_3c00, 4);
     Rw HLREG0: Hlreg0 = 0x0_4240;
@@ -182,7 +182,7 @@ registers! {
     Rw ERETA[n < 96] = Every(0x0_ee80, 4);
     Rw RSSRK[n < 10] = Every(0x0_eb80, 4);
 
-    // Receive, one queue (facts 5.1).
+    // Receive, one queue.
     Rw RDBAL[n < 128] = RxQueue(0x00);
     Rw RDBAH[n < 128] = RxQueue(0x04);
     Rw RDLEN[n < 128] = RxQueue(0x08);
@@ -193,7 +193,7 @@ registers! {
     Rw RXDCTL[n < 128]: Rxdctl = RxQueue(0x28);
     Rw RSCCTL[n < 128] = RxQueue(0x2c);
 
-    // Filters (facts 5.3).
+    // Filters.
     Rw RAL[n < 128] = Every(0x0_a200, 8);
     Rw RAH[n < 128] = Every(0x0_a204, 8);
     Rw MPSAR_LO[n < 128] = Every(0x0_a600, 8);
@@ -207,7 +207,7 @@ registers! {
     Rw PFVLVFB[n < 128] = Every(0x0_f200, 4);
     Rw FTQF[n < 128] = Every(0x0_e600, 4);
 
-    // Transmit, the whole port (facts 6.2).
+    // Transmit, the whole port.
     Rw RTTDCS: Rttdcs = 0x0_4900;
     Wo RTTDQSEL = 0x0_4904;
     Wo RTTDT1C = 0x0_4908;
@@ -218,7 +218,7 @@ registers! {
     Rw MTQC = 0x0_8120;
     Rw TXPBSIZE[n < 8] = Every(0x0_cc00, 4);
 
-    // Transmit, one queue (facts 6.1).
+    // Transmit, one queue.
     Rw TDBAL[n < 128] = TxQueue(0x00);
     Rw TDBAH[n < 128] = TxQueue(0x04);
     Rw TDLEN[n < 128] = TxQueue(0x08);
@@ -229,7 +229,7 @@ registers! {
     Rw TDWBAL[n < 128] = TxQueue(0x38);
     Rw TDWBAH[n < 128] = TxQueue(0x3c);
 
-    // Flow control (facts 10): off, but its thresholds must be sane.
+    // Flow control: off, but its thresholds must be sane.
     Rw FCTTV[n < 4] = Every(0x0_3200, 4);
     Rw FCRTL[n < 8] = Every(0x0_3220, 4);
     Rw FCRTH[n < 8] = Every(0x0_3260, 4);
@@ -237,14 +237,14 @@ registers! {
     Rw FCCFG = 0x0_3d00;
     Rw MFLCN: Mflcn = 0x0_4294;
 
-    // Link and PHY (facts 10).
+    // Link and PHY.
     Rw AUTOC: Autoc = 0x0_42a0;
     Rw AUTOC2: Autoc2 = 0x0_42a8;
     Ro LINKS: Links = 0x0_42a4;
     Rw MSCA: Msca = 0x0_425c;
     Rw MSRWD = 0x0_4260;
 
-    // Which per-queue counter a queue counts in (facts 9); the counters are in `stats`.
+    // Which per-queue counter a queue counts in; the counters are in `stats`.
     Rw RQSMR[n < 32] = Every(0x0_2300, 4);
     Rw TQSM[n < 32] = Every(0x0_8600, 4);
 }

@@ -1,4 +1,4 @@
-//! Reset and initialisation, in the order of facts 3 (82599 datasheet 4.6.3, 4.6.7 and 4.6.8).
+//! Reset and initialisation, in the order of the 82599 datasheet (331520), 4.6.3, 4.6.7 and 4.6.8.
 //! Every wait is bounded by the device's clock.
 
 use std::time::Duration;

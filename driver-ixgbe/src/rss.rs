@@ -1,4 +1,4 @@
-//! Receive-side scaling (facts 5.4): key, table, and which fields are hashed.
+//! Receive-side scaling: key, table, and which fields are hashed.
 
 use driver_core::RssConfig;
 

@@ -1,4 +1,4 @@
-//! What the two ports and the firmware share, and the semaphore that guards it (facts 3.1).
+//! What the two ports and the firmware share, and the semaphore that guards it.
 //!
 //! SW_FW_SYNC has a bit for each resource, once for software and, five bits up, once for firmware.
 //! It may itself be changed only while SWSM.SMBI is held, which reading 0 acquires, and a second lock:
@@ -20,7 +20,7 @@ pub(crate) enum Resource {
 }
 
 const REGSMP: u32 = 1 << 31;
-/// How long somebody else may hold a resource: 200 tries of 5 ms (facts 3.1).
+/// How long somebody else may hold a resource: 200 tries of 5 ms.
 const HELD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(1000));
 /// How long somebody else may hold the lock over SW_FW_SYNC itself.
 const LOCKED: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(100));

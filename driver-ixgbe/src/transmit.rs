@@ -1,16 +1,15 @@
-//! A transmit queue: its set-up (facts 6.2), and the way of a frame through its ring.
+//! A transmit queue: its set-up (82599 datasheet 4.6.8), and the way of a frame through its ring.
 //!
 //! The device reports only descriptors that ask for it (RS). The driver asks at the end of each flush
 //! and at least every [`REPORT_EVERY`] descriptors, remembers where, and looks at nothing else when it
 //! takes finished frames back.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use driver_core::{
-    DescriptorRing, Doorbell, Frame, Spares, TxCounters, TxQueue, TxReason, TxReject, wait_until,
+    Doorbell, Frame, Spares, TxCounters, TxQueue, TxReason, TxReject, TxRing, wait_until,
 };
 
 use crate::error::Error;
@@ -19,7 +18,7 @@ use crate::port::MAX_FRAME;
 use crate::registers::*;
 use crate::running::Running;
 
-/// Bits of an advanced data descriptor's second quadword (facts 7.3).
+/// Bits of an advanced data descriptor's second quadword.
 mod bits {
     /// DTYP 3 (data), IFCS (insert the checksum), DEXT (advanced format).
     pub(super) const DATA: u64 = 3 << 20 | 1 << 25 | 1 << 29;
@@ -50,37 +49,38 @@ const DRAIN: Duration = Duration::from_millis(10);
 /// disables the queue; all frames then go home.
 #[derive(Debug)]
 pub struct IxgbeTxQueue {
-    descriptors: DescriptorRing,
-    /// Frame of each descriptor that is in use.
-    slots: Box<[Option<Frame>]>,
-    /// Next descriptor to fill.
-    tail: usize,
-    /// Descriptors that may be filled: all but one at most.
-    free: usize,
-    /// What the device was told last.
+    ring: TxRing,
+    /// The tail that the device was told last.
     shown: usize,
-    /// First descriptor in use.
-    clean: usize,
-    /// First one that the device has not been seen to finish.
+    /// Descriptors that the device has finished, and whose frames are still on the ring: the oldest.
     finished: usize,
-    /// Descriptors that will be reported, oldest first.
-    reports: VecDeque<u32>,
+    /// Where a report is to come: how many descriptors it covers, at the index of the first of them.
+    reports: Box<[u32]>,
+    /// First descriptor that no report has come for.
+    reported: usize,
     delta: u64,
+    /// What was enqueued since the last flush.
+    batch: Batch,
     doorbell: Doorbell,
     counters: Arc<TxCounters>,
     index: u16,
     running: Arc<Running>,
 }
 
+/// What has not reached the counters yet.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: u64,
+    /// Descriptors that are not the first of their packet.
+    fragments: u64,
+}
+
 impl IxgbeTxQueue {
     /// Sets a queue up and enables it. DMATXCTL.TE must be set.
-    pub(crate) fn start(
-        running: &Arc<Running>,
-        q: u16,
-        descriptors: DescriptorRing,
-        count: usize,
-    ) -> Result<Self, Error> {
+    pub(crate) fn start(running: &Arc<Running>, q: u16, ring: TxRing) -> Result<Self, Error> {
         let hw = running.hw();
+        let descriptors = ring.memory();
+        let count = ring.descriptors().len();
         for descriptor in descriptors.descriptors() {
             descriptor.store([0, 0]);
         }
@@ -97,14 +97,12 @@ impl IxgbeTxQueue {
         let queue = IxgbeTxQueue {
             doorbell: hw.device.doorbell(TDT(q).offset())?,
             delta: hw.device.domain().delta(),
-            descriptors,
-            slots: (0..count).map(|_| None).collect(),
-            tail: 0,
-            free: count - 1,
+            ring,
             shown: 0,
-            clean: 0,
             finished: 0,
-            reports: VecDeque::with_capacity(count),
+            reports: vec![0; count].into(),
+            reported: 0,
+            batch: Batch::default(),
             counters: Arc::default(),
             index: q,
             running: running.clone(),
@@ -123,41 +121,6 @@ impl IxgbeTxQueue {
         Ok(queue)
     }
 
-    /// Fills the next descriptor. `payload` is the packet's length in its first descriptor.
-    #[inline]
-    fn put(&mut self, frame: Frame, payload: usize, end: u64) {
-        let tail = self.tail;
-        let words = [
-            frame.data_iova(self.delta),
-            (payload as u64) << PAYLEN_SHIFT | DATA | end | frame.len() as u64,
-        ];
-        self.descriptors.descriptors()[tail].store(words);
-        // A free descriptor has no frame: forgetting what was there drops nothing.
-        mem::forget(self.slots[tail].replace(frame));
-        self.free -= 1;
-        self.tail = self.after(tail);
-    }
-
-    /// The descriptor after `index`.
-    #[inline]
-    fn after(&self, index: usize) -> usize {
-        if index + 1 == self.slots.len() {
-            0
-        } else {
-            index + 1
-        }
-    }
-
-    /// Descriptors from `from` up to `to`.
-    #[inline]
-    fn distance(&self, from: usize, to: usize) -> usize {
-        if to >= from {
-            to - from
-        } else {
-            to + self.slots.len() - from
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn reject(&self, frame: Frame, reason: TxReason) -> TxReject {
@@ -172,26 +135,46 @@ impl IxgbeTxQueue {
         }
     }
 
-    /// Asks for reports on what is about to be shown to the device: of the last descriptor, and of an
-    /// end of packet at least every [`REPORT_EVERY`] (somewhat later where a packet is in the way).
-    fn request_reports(&mut self) {
-        let n = self.slots.len();
-        let mut left = self.distance(self.shown, self.tail);
-        let mut at = self.shown;
-        while left > 0 {
-            let mut stride = left.min(REPORT_EVERY);
-            let mut last = (at + stride - 1) % n;
-            let mut word = self.descriptors.descriptors()[last].load(1);
-            while word & EOP == 0 && stride < left {
-                stride += 1;
-                last = self.after(last);
-                word = self.descriptors.descriptors()[last].load(1);
-            }
-            self.descriptors.descriptors()[last].store_word(1, word | RS);
-            self.reports.push_back(last as u32);
-            at = self.after(last);
-            left -= stride;
+    /// Asks for reports on what is about to be shown to the device, `count` descriptors up to the tail:
+    /// of the last one, and of an end of packet at least every [`REPORT_EVERY`] (somewhat later where a
+    /// packet is in the way).
+    #[inline]
+    fn request_reports(&mut self, count: usize) {
+        let mut start = self.shown;
+        let mut left = count;
+        while left > REPORT_EVERY {
+            let covers = self.next_report(start, left);
+            self.request_report(start, covers);
+            start = self.wrapped(start + covers);
+            left -= covers;
         }
+        if left > 0 {
+            self.request_report(start, left);
+        }
+    }
+
+    /// How many of the `left` descriptors from `start` on the next report is to cover.
+    #[cold]
+    fn next_report(&self, start: usize, left: usize) -> usize {
+        let ends = |covers: &usize| {
+            let last = self.wrapped(start + covers - 1);
+            self.ring.descriptors()[last].load(1) & EOP != 0
+        };
+        (REPORT_EVERY..left).find(ends).unwrap_or(left)
+    }
+
+    #[inline]
+    fn request_report(&mut self, start: usize, covers: usize) {
+        let last = &self.ring.descriptors()[self.wrapped(start + covers - 1)];
+        last.store_word(1, last.load(1) | RS);
+        self.reports[start] = covers as u32;
+    }
+
+    /// `index` on the ring, where it is less than two rounds.
+    #[inline]
+    fn wrapped(&self, index: usize) -> usize {
+        let n = self.reports.len();
+        if index >= n { index - n } else { index }
     }
 }
 
@@ -199,15 +182,15 @@ impl TxQueue for IxgbeTxQueue {
     #[inline]
     fn enqueue(&mut self, frame: Frame) -> Result<(), TxReject> {
         let len = frame.len();
-        if self.free == 0 {
-            return Err(self.reject(frame, TxReason::Full));
-        }
         if !(MIN_PACKET..=MAX_FRAME as usize).contains(&len) {
             return Err(self.reject(frame, TxReason::Length));
         }
-        self.put(frame, len, EOP);
-        self.counters.packets.add(1);
-        self.counters.bytes.add(len as u64);
+        let Some(slot) = self.ring.free() else {
+            return Err(self.reject(frame, TxReason::Full));
+        };
+        let words = words(&frame, self.delta, len, EOP);
+        slot.fill(frame, words);
+        self.batch.bytes += len as u64;
         Ok(())
     }
 
@@ -219,7 +202,7 @@ impl TxQueue for IxgbeTxQueue {
             && frames.iter().all(|f| !f.is_empty());
         let refusal = match sendable {
             false => Some(TxReason::Length),
-            true if self.free < count => Some(TxReason::Full),
+            true if self.ring.room() < count => Some(TxReason::Full),
             true => None,
         };
         if let Some(reason) = refusal {
@@ -229,55 +212,58 @@ impl TxQueue for IxgbeTxQueue {
         for (i, frame) in frames.drain(..).enumerate() {
             let payload = if i == 0 { total } else { 0 };
             let end = if i + 1 == count { EOP } else { 0 };
-            self.put(frame, payload, end);
+            let words = words(&frame, self.delta, payload, end);
+            // There is room for all: a frame without would be dropped here, and go home.
+            if let Some(slot) = self.ring.free() {
+                slot.fill(frame, words);
+            }
         }
-        self.counters.packets.add(1);
-        self.counters.bytes.add(total as u64);
+        self.batch.fragments += count as u64 - 1;
+        self.batch.bytes += total as u64;
         Ok(())
     }
 
+    #[inline]
     fn flush(&mut self) {
-        if self.tail != self.shown {
-            self.request_reports();
-            self.doorbell.ring(self.tail as u32);
-            self.shown = self.tail;
+        let tail = self.ring.tail();
+        let count = self.wrapped(tail + self.reports.len() - self.shown);
+        if count == 0 {
+            return;
         }
+        self.request_reports(count);
+        self.doorbell.ring(tail as u32);
+        self.shown = tail;
+        let batch = mem::take(&mut self.batch);
+        self.counters.packets.add(count as u64 - batch.fragments);
+        self.counters.bytes.add(batch.bytes);
     }
 
     #[inline]
     fn reclaim(&mut self, spares: &mut Spares) -> usize {
-        while let Some(&report) = self.reports.front() {
-            let word = self.descriptors.descriptors()[report as usize].load_acquire(1);
-            if word & DD == 0 {
+        loop {
+            let covers = self.reports[self.reported] as usize;
+            if covers == 0 {
                 break;
             }
-            self.reports.pop_front();
-            self.finished = self.after(report as usize);
+            let last = self.wrapped(self.reported + covers - 1);
+            if self.ring.descriptors()[last].load_acquire(1) & DD == 0 {
+                break;
+            }
+            self.reports[self.reported] = 0;
+            self.finished += covers;
+            self.reported = self.wrapped(last + 1);
         }
-        let count = self.distance(self.clean, self.finished).min(spares.room());
-        if count == 0 {
+        if self.finished == 0 {
             return 0;
         }
-        let (start, from_clean) = self.slots.split_at_mut(self.clean);
-        let to_end = count.min(from_clean.len());
-        for run in [&mut from_clean[..to_end], &mut start[..count - to_end]] {
-            for slot in run {
-                if let Some(frame) = slot.take() {
-                    spares.push(frame);
-                }
-            }
-        }
-        self.clean += count;
-        if self.clean >= self.slots.len() {
-            self.clean -= self.slots.len();
-        }
-        self.free += count;
+        let count = self.ring.reclaim(self.finished, spares);
+        self.finished -= count;
         self.counters.reclaimed.add(count as u64);
         count
     }
 
     fn pending(&self) -> usize {
-        self.slots.len() - 1 - self.free
+        self.ring.used()
     }
 
     fn index(&self) -> u16 {
@@ -287,6 +273,14 @@ impl TxQueue for IxgbeTxQueue {
     fn counters(&self) -> &Arc<TxCounters> {
         &self.counters
     }
+}
+
+/// What a descriptor says of `frame`. `payload` is the packet's length in its first descriptor.
+#[inline]
+fn words(frame: &Frame, delta: u64, payload: usize, end: u64) -> [u64; 2] {
+    let flags = DATA | end;
+    let word1 = ((payload as u64) << PAYLEN_SHIFT) + flags + frame.len() as u64;
+    [frame.data_iova(delta), word1]
 }
 
 impl Drop for IxgbeTxQueue {
@@ -304,7 +298,7 @@ impl Drop for IxgbeTxQueue {
             .running
             .stop_queue(TXDCTL(self.index), "disable a transmit queue");
         if !stopped {
-            mem::forget(mem::take(&mut self.slots));
+            self.ring.leak();
         }
     }
 }

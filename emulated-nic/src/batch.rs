@@ -101,6 +101,12 @@ impl FrameBatch {
         self.entries.len() < self.max_frames && self.used + len <= self.bytes.len()
     }
 
+    /// True where `frames` frames of `bytes` bytes together would fit.
+    pub(crate) fn fits_frames(&self, frames: usize, bytes: usize) -> bool {
+        let padded = bytes + frames * ALIGN;
+        self.entries.len() + frames <= self.max_frames && self.used + padded <= self.bytes.len()
+    }
+
     /// Frames not taken yet.
     #[inline]
     pub fn len(&self) -> usize {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::batch::FrameBatch;
-use crate::wires::{Silence, Sink, pipe};
+use crate::wires::{CaptureError, Silence, Sink, pipe};
 
 /// What an [`Ingress`] says after it has put what it has into the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub enum Supply {
 /// Why a wire failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
+    /// A capture file could not be read or written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// A wire of someone else's failed.
     #[error("the wire failed: {0}")]
     Other(String),

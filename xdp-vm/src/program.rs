@@ -94,6 +94,11 @@ impl MapKind {
         })
     }
 
+    /// True where keys are the indices `0..max_entries`, and every entry is always there.
+    pub fn is_array(self) -> bool {
+        matches!(self, MapKind::Array | MapKind::PercpuArray)
+    }
+
     /// True where each CPU has a value of its own.
     pub fn is_percpu(self) -> bool {
         matches!(self, MapKind::PercpuHash | MapKind::PercpuArray)

@@ -12,7 +12,7 @@ use super::inject::Injections;
 use super::interrupts::Interrupts;
 use super::link::LinkState;
 use super::receive::Receive;
-use super::register_file::RegisterFile;
+use super::register_file::{Decoded, RegisterFile, SPACE};
 use super::reset::ResetState;
 use super::rss::Rss;
 use super::transmit::Transmit;
@@ -99,10 +99,12 @@ impl Core {
     pub(crate) fn read(&mut self, now: Duration, offset: u32) -> u32 {
         self.advance(now);
         let Some(d) = self.access(offset) else {
-            return if self.inject.is_gone(now) {
-                ALL_ONES
-            } else {
+            // Inside of the register space, places without a register read as 0.
+            let inside = offset < SPACE && offset.is_multiple_of(4);
+            return if inside && !self.inject.is_gone(now) {
                 0
+            } else {
+                ALL_ONES
             };
         };
         match d.register.read {
@@ -128,7 +130,7 @@ impl Core {
         }
     }
 
-    fn access(&mut self, offset: u32) -> Option<super::register_file::Decoded> {
+    fn access(&mut self, offset: u32) -> Option<Decoded> {
         if self.inject.is_gone(self.now) {
             return None;
         }

@@ -15,6 +15,9 @@ const VLNCTRL_CFI: u32 = 1 << 28;
 const VLNCTRL_CFIEN: u32 = 1 << 29;
 const VLNCTRL_VFE: u32 = 1 << 30;
 const FILTER_ENABLE: u32 = 1 << 31;
+const ETQF_POOL_ENABLE: u32 = 1 << 26;
+const ETQF_1588: u32 = 1 << 30;
+const ETQS_QUEUE_ENABLE: u32 = 1 << 31;
 const FDIRCTRL_INIT_DONE: u32 = 1 << 3;
 
 /// What the filters say of a frame.
@@ -44,6 +47,24 @@ pub(crate) struct Filter {
     vlans: Option<Vec<u32>>,
     /// The drop-eligible bit that a tagged frame must have, where it is looked at.
     cfi: Option<bool>,
+    /// Filters by Ethernet type that are on.
+    types: Vec<TypeFilter>,
+}
+
+/// A filter by Ethernet type.
+#[derive(Clone, Copy, Debug)]
+struct TypeFilter {
+    kind: u16,
+    found: TypeMatch,
+}
+
+/// What a filter by Ethernet type says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypeMatch {
+    /// Number of the filter.
+    pub(crate) filter: u32,
+    /// The queue that it names, if it does.
+    pub(crate) queue: Option<usize>,
 }
 
 impl Filter {
@@ -69,6 +90,18 @@ impl Filter {
         self.vlans = (vlnctrl & VLNCTRL_VFE != 0)
             .then(|| (0..VFTA.count()).map(|n| regs.at(&VFTA, n)).collect());
         self.cfi = (vlnctrl & VLNCTRL_CFIEN != 0).then_some(vlnctrl & VLNCTRL_CFI != 0);
+        self.types.clear();
+        for n in (0..ETQF.count()).filter(|n| regs.at(&ETQF, *n) & FILTER_ENABLE != 0) {
+            let etqs = regs.at(&ETQS, n);
+            let queue = (etqs & ETQS_QUEUE_ENABLE != 0).then_some((etqs >> 16 & 0x7f) as usize);
+            self.types.push(TypeFilter {
+                kind: regs.at(&ETQF, n) as u16,
+                found: TypeMatch {
+                    filter: n as u32,
+                    queue,
+                },
+            });
+        }
     }
 
     /// What becomes of a frame to `destination` with this VLAN tag.
@@ -83,6 +116,12 @@ impl Filter {
             return Verdict::WrongVlan;
         }
         Verdict::Accept { inexact }
+    }
+
+    /// The filter that this Ethernet type (behind a tag) matches.
+    #[inline]
+    pub(crate) fn match_type(&self, kind: u16) -> Option<TypeMatch> {
+        self.types.iter().find(|f| f.kind == kind).map(|f| f.found)
     }
 
     /// Whether the address matched only inexactly; `None` where it did not.
@@ -136,8 +175,9 @@ pub(crate) fn write_vt_ctl(core: &mut Core, _: usize, _: u32, value: u32) {
     }
 }
 
+/// Pools and time stamps are not modelled.
 pub(crate) fn write_etqf(core: &mut Core, n: usize, _: u32, value: u32) {
-    if value & FILTER_ENABLE != 0 {
+    if value & FILTER_ENABLE != 0 && value & (ETQF_POOL_ENABLE | ETQF_1588) != 0 {
         core.strict
             .note(Rule::NotModelled, "ETQF", n, u64::from(value));
     }

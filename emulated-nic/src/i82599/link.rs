@@ -105,13 +105,12 @@ impl Core {
     }
 
     pub(crate) fn advance_link(&mut self) {
-        if self.link.up_at.is_some_and(|at| at <= self.now) {
+        if self.inject.has(Injection::NoLink) {
+            self.link_lost();
+        } else if self.link.up_at.is_some_and(|at| at <= self.now) {
             self.link.up_at = None;
             self.link.up = true;
             self.interrupts.raise_other(CAUSE_LINK);
-        }
-        if self.link.up && self.inject.has(Injection::NoLink) {
-            self.link_lost();
         }
     }
 }

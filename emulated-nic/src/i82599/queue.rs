@@ -32,6 +32,19 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Takes over where the ring is and how long. Head and tail that do not lie in it start again.
+    pub(crate) fn set(&mut self, base: u64, bytes: u32) {
+        self.base = base;
+        self.count = bytes / DESCRIPTOR as u32;
+        if self.head >= self.count {
+            self.head = 0;
+            self.tail = 0;
+        }
+        if self.tail >= self.count {
+            self.tail = self.head;
+        }
+    }
+
     /// Descriptors that belong to the device.
     #[inline]
     pub(crate) fn owned(&self) -> u32 {
@@ -168,6 +181,20 @@ mod tests {
             rules,
             [(Rule::TailOutsideRing, 3), (Rule::AllDescriptorsGiven, 3)]
         );
+    }
+
+    #[test]
+    fn a_ring_that_shrinks_under_its_head_starts_again() {
+        let mut r = ring();
+        (r.head, r.tail) = (50, 60);
+        r.set(0, 16 * 56);
+        assert_eq!((r.head, r.owned()), (50, 0));
+        r.set(0, 16 * 8);
+        assert_eq!((r.head, r.owned()), (0, 0));
+        r.set(0, 0);
+        let mut log = StrictLog::default();
+        r.look(3, "RDT", 0, &mut log);
+        assert_eq!((r.owned(), log.all().1), (0, 1));
     }
 
     #[test]

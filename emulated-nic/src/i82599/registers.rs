@@ -5,7 +5,7 @@
 //! that does it. (facts: 82599 datasheet chapter 8, as restated in the project's notes.)
 
 use super::core::Core;
-use super::{eeprom, filter, interrupts, link, receive, reset, rss, transmit};
+use super::{eeprom, filter, interrupts, link, receive, reset, rss, rx_ring, statistics, tx_ring};
 
 /// How a register answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,20 +246,20 @@ table! {
     PBACL         = at(0x11068).then(0x110c0, 4, 1).aside();
 
     // Receive queues
-    RDBAL         = rxq(0x00).mask(0xffff_ff80).write(receive::write_base);
+    RDBAL         = rxq(0x00).mask(0xffff_ff80).write(rx_ring::write_base);
     RDBAH         = rxq(0x04);
-    RDLEN         = rxq(0x08).mask(0x000f_ff80).write(receive::write_len);
+    RDLEN         = rxq(0x08).mask(0x000f_ff80).write(rx_ring::write_len);
     DCA_RXCTRL    = rxq(0x0c).reset(0x0000_9200).alias(0x02200, 4, 16);
-    RDH           = rxq(0x10).mask(0xffff).read(receive::read_head).write(receive::write_head);
-    SRRCTL        = rxq(0x14).reset(0x0000_0402).alias(0x02100, 4, 16).write(receive::write_srrctl);
-    RDT           = rxq(0x18).mask(0xffff).read(receive::read_tail).write(receive::write_tail).aside();
-    RXDCTL        = rxq(0x28).read(receive::read_rxdctl).write(receive::write_rxdctl);
-    RSCCTL        = rxq(0x2c).write(receive::write_rscctl);
+    RDH           = rxq(0x10).mask(0xffff).read(rx_ring::read_head).write(rx_ring::write_head);
+    SRRCTL        = rxq(0x14).reset(0x0000_0402).alias(0x02100, 4, 16).write(rx_ring::write_srrctl);
+    RDT           = rxq(0x18).mask(0xffff).read(rx_ring::read_tail).write(rx_ring::write_tail).aside();
+    RXDCTL        = rxq(0x28).read(rx_ring::read_rxdctl).write(rx_ring::write_rxdctl);
+    RSCCTL        = rxq(0x2c).write(rx_ring::write_rscctl);
 
     // Receive, global
     RXCTRL        = at(0x03000).mask(1).write(receive::write_rxctrl);
     RDRXCTL       = at(0x02f00).reset(0x0010_8800).read(reset::read_rdrxctl).write(receive::write_rdrxctl);
-    PFQDE         = at(0x02f04);
+    PFQDE         = at(0x02f04).write(rx_ring::write_pfqde);
     RXPBSIZE      = array(0x03c00, 4, 8).reset(0x0008_0000).mask(0x000f_fc00);
     SECRXCTRL     = at(0x08d00).mask(0x3);
     SECRXSTAT     = at(0x08d04).ro().read(receive::read_secrxstat);
@@ -324,22 +324,22 @@ table! {
     FDIRM         = array(0x0ee70, 4, 3);
 
     // Transmit queues
-    TDBAL         = txq(0x00).mask(0xffff_ff80).write(transmit::write_base);
+    TDBAL         = txq(0x00).mask(0xffff_ff80).write(tx_ring::write_base);
     TDBAH         = txq(0x04);
-    TDLEN         = txq(0x08).mask(0x000f_ff80).write(transmit::write_len);
+    TDLEN         = txq(0x08).mask(0x000f_ff80).write(tx_ring::write_len);
     DCA_TXCTRL    = txq(0x0c).reset(0x0000_2a00);
-    TDH           = txq(0x10).mask(0xffff).read(transmit::read_head).write(transmit::write_head);
-    TDT           = txq(0x18).mask(0xffff).read(transmit::read_tail).write(transmit::write_tail).aside();
-    TXDCTL        = txq(0x28).read(transmit::read_txdctl).write(transmit::write_txdctl);
-    TDWBAL        = txq(0x38).write(transmit::write_tdwbal);
+    TDH           = txq(0x10).mask(0xffff).read(tx_ring::read_head).write(tx_ring::write_head);
+    TDT           = txq(0x18).mask(0xffff).read(tx_ring::read_tail).write(tx_ring::write_tail).aside();
+    TXDCTL        = txq(0x28).read(tx_ring::read_txdctl).write(tx_ring::write_txdctl);
+    TDWBAL        = txq(0x38).write(tx_ring::write_tdwbal);
     TDWBAH        = txq(0x3c);
 
     // Transmit, global
     DMATXCTL      = at(0x04a80).reset(0x8100_0004);
     DTXTCPFLGL    = at(0x04a88);
     DTXTCPFLGH    = at(0x04a8c);
-    DTXMXSZRQ     = at(0x08100).reset(0x10).mask(0xfff).write(transmit::write_dtxmxszrq);
-    MTQC          = at(0x08120).write(transmit::write_mtqc);
+    DTXMXSZRQ     = at(0x08100).reset(0x10).mask(0xfff).write(tx_ring::write_dtxmxszrq);
+    MTQC          = at(0x08120).write(tx_ring::write_mtqc);
     TXPBSIZE      = array(0x0cc00, 4, 8).reset(0x0002_8000).mask(0x000f_fc00);
     TXPBTHRESH    = array(0x04950, 4, 8).mask(0x3ff);
     SECTXCTRL     = at(0x08800);
@@ -432,10 +432,10 @@ table! {
     BPRC          = count(0x04078, 4, 1);
     MPRC          = count(0x0407c, 4, 1);
     GPTC          = count(0x04080, 4, 1);
-    GORCL         = count(0x04088, 4, 1).read(super::statistics::read_low);
-    GORCH         = count(0x0408c, 4, 1).read(super::statistics::read_gorch);
-    GOTCL         = count(0x04090, 4, 1).read(super::statistics::read_low);
-    GOTCH         = count(0x04094, 4, 1).read(super::statistics::read_gotch);
+    GORCL         = count(0x04088, 4, 1).read(statistics::read_low);
+    GORCH         = count(0x0408c, 4, 1).read(statistics::read_gorch);
+    GOTCL         = count(0x04090, 4, 1).read(statistics::read_low);
+    GOTCH         = count(0x04094, 4, 1).read(statistics::read_gotch);
     RUC           = count(0x040a4, 4, 1);
     RFC           = count(0x040a8, 4, 1);
     ROC           = count(0x040ac, 4, 1);
@@ -443,8 +443,8 @@ table! {
     MNGPRC        = count(0x040b4, 4, 1);
     MNGPDC        = count(0x040b8, 4, 1);
     MNGPTC        = count(0x0cf90, 4, 1);
-    TORL          = count(0x040c0, 4, 1).read(super::statistics::read_low);
-    TORH          = count(0x040c4, 4, 1).read(super::statistics::read_torh);
+    TORL          = count(0x040c0, 4, 1).read(statistics::read_low);
+    TORH          = count(0x040c4, 4, 1).read(statistics::read_torh);
     TPR           = count(0x040d0, 4, 1);
     TPT           = count(0x040d4, 4, 1);
     PTC           = count(0x040d8, 4, 6);
@@ -452,13 +452,13 @@ table! {
     BPTC          = count(0x040f4, 4, 1);
     XEC           = count(0x04120, 4, 1);
     RXNFGPC       = count(0x041b0, 4, 1);
-    RXNFGBCL      = count(0x041b4, 4, 1).read(super::statistics::read_low);
-    RXNFGBCH      = count(0x041b8, 4, 1).read(super::statistics::read_rxnfgbch);
+    RXNFGBCL      = count(0x041b4, 4, 1).read(statistics::read_low);
+    RXNFGBCH      = count(0x041b8, 4, 1).read(statistics::read_rxnfgbch);
     B2OSPC        = count(0x041c0, 4, 1);
     O2BGPTC       = count(0x041c4, 4, 1);
     RXDGPC        = count(0x02f50, 4, 1);
-    RXDGBCL       = count(0x02f54, 4, 1).read(super::statistics::read_low);
-    RXDGBCH       = count(0x02f58, 4, 1).read(super::statistics::read_rxdgbch);
+    RXDGBCL       = count(0x02f54, 4, 1).read(statistics::read_low);
+    RXDGBCH       = count(0x02f58, 4, 1).read(statistics::read_rxdgbch);
     RXDDGPC       = count(0x02f5c, 4, 1);
     RXLPBKGPC     = count(0x02f68, 4, 1);
     B2OGPRC       = count(0x02f90, 4, 1);
@@ -471,16 +471,16 @@ table! {
     FCOEPTC       = count(0x08784, 4, 1);
     FCOEDWTC      = count(0x08788, 4, 1);
     TXDGPC        = count(0x087a0, 4, 1);
-    TXDGBCL       = count(0x087a4, 4, 1).read(super::statistics::read_low);
-    TXDGBCH       = count(0x087a8, 4, 1).read(super::statistics::read_txdgbch);
+    TXDGBCL       = count(0x087a4, 4, 1).read(statistics::read_low);
+    TXDGBCH       = count(0x087a8, 4, 1).read(statistics::read_txdgbch);
     O2BSPC        = count(0x087b0, 4, 1);
     RQSMR         = array(0x02300, 4, 32);
     TQSM          = array(0x08600, 4, 32);
     QPRC          = count(0x01030, 0x40, 16);
     QPRDC         = count(0x01430, 0x40, 16);
-    QBRC_L        = count(0x01034, 0x40, 16).read(super::statistics::read_low);
-    QBRC_H        = count(0x01038, 0x40, 16).read(super::statistics::read_qbrc_h);
+    QBRC_L        = count(0x01034, 0x40, 16).read(statistics::read_low);
+    QBRC_H        = count(0x01038, 0x40, 16).read(statistics::read_qbrc_h);
     QPTC          = count(0x08680, 4, 16).alias(0x06030, 0x40, 16);
-    QBTC_L        = count(0x08700, 8, 16).read(super::statistics::read_low);
-    QBTC_H        = count(0x08704, 8, 16).read(super::statistics::read_qbtc_h);
+    QBTC_L        = count(0x08700, 8, 16).read(statistics::read_low);
+    QBTC_H        = count(0x08704, 8, 16).read(statistics::read_qbtc_h);
 }

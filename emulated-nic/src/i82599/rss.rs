@@ -1,10 +1,10 @@
 //! Receive-side scaling (82599 datasheet 7.1.2.8): which queue a packet belongs to.
 
 use super::core::Core;
-use super::parse::{L3, L4, Parsed};
 use super::register_file::RegisterFile;
 use super::registers::*;
 use crate::Variant;
+use crate::parse::{L3, L4, Parsed};
 use crate::strict::Rule;
 
 const MODE: u32 = 0xf;

@@ -2,64 +2,44 @@
 
 use super::core::{Core, QUEUES};
 use super::inject::Injection;
-use super::queue::{ENABLE, Ring, check_base, check_len};
 use super::registers::*;
-use super::statistics::{FCS, TxTally, queue_counter};
+use super::statistics::{FCS, TxTally};
 use super::tx_descriptor::{Context, Data, Descriptor, L4Type, MAX_PARTS, decode};
 use super::tx_offload;
+use super::tx_ring::TxQueue;
 use crate::batch::{FrameBatch, MAX_FRAME};
 use crate::fcs::fcs;
 use crate::memory::Access as Dma;
 use crate::strict::Rule;
 
-const DMATXCTL_TE: u32 = 1;
-const RTTDCS_ARBDIS: u32 = 1 << 6;
+pub(super) const DMATXCTL_TE: u32 = 1;
 const HLREG0_TXCRCEN: u32 = 1;
 const HLREG0_TXPADEN: u32 = 1 << 10;
 const SECTX_DIS: u32 = 1 << 1;
-const TDWBAL_HEAD_WB: u32 = 1;
-const WTHRESH_SHIFT: u32 = 16;
-const WTHRESH: u32 = 0x7f;
 /// Shortest packet of a driver, and shortest frame on the wire, without FCS.
 const MIN_PACKET: usize = 14;
 const MIN_FRAME: usize = 60;
 /// What a finished descriptor's second word is.
 const DD: u64 = 1 << 32;
 
-/// A transmit queue.
-#[derive(Debug, Default)]
-struct TxQueue {
-    ring: Ring,
-    contexts: [Option<Context>; 8],
-    /// Where the head is written to, instead of descriptors.
-    head_at: Option<u64>,
-    counter: usize,
-    /// It has used advanced descriptors.
-    advanced: bool,
-    /// The tail at which a packet was found without an end.
-    endless: Option<u32>,
-    /// The ring cannot be reached: nothing more happens until the queue is turned off.
-    stuck: bool,
-}
-
 /// The transmit engine.
 pub(crate) struct Transmit {
-    queues: Box<[TxQueue]>,
+    pub(super) queues: Box<[TxQueue]>,
     /// Queues that are on.
-    active: Vec<u16>,
-    changing: bool,
+    pub(super) active: Vec<u16>,
+    pub(super) changing: bool,
     /// Bus mastering is stopped (CTRL.GIO_DIS).
     pub(crate) stalled: bool,
     /// On their way to the wire.
-    batch: FrameBatch,
-    enabled: bool,
-    pad: bool,
-    add_fcs: bool,
-    vlan_type: u16,
-    tally: TxTally,
+    pub(super) batch: FrameBatch,
+    pub(super) enabled: bool,
+    pub(super) pad: bool,
+    pub(super) add_fcs: bool,
+    pub(super) vlan_type: u16,
+    pub(super) tally: TxTally,
     packet: Box<Packet>,
     /// Queues with descriptors written back since the last interrupt.
-    touched: u128,
+    pub(super) touched: u128,
 }
 
 /// A packet's descriptors.
@@ -141,43 +121,9 @@ impl Core {
         tx.add_fcs = hlreg0 & HLREG0_TXCRCEN != 0;
         tx.active.clear();
         for (n, q) in tx.queues.iter_mut().enumerate().filter(|(_, q)| q.ring.on) {
-            let low = regs.at(&TDBAL, n);
-            q.ring.base = u64::from(regs.at(&TDBAH, n)) << 32 | u64::from(low);
-            q.ring.count = regs.at(&TDLEN, n) / 16;
-            let head = u64::from(regs.at(&TDWBAH, n)) << 32 | u64::from(regs.at(&TDWBAL, n) & !3);
-            q.head_at = (regs.at(&TDWBAL, n) & TDWBAL_HEAD_WB != 0).then_some(head);
-            q.counter = queue_counter(regs, &TQSM, n);
+            q.load(regs, n);
             tx.active.push(n as u16);
         }
-    }
-
-    pub(crate) fn advance_tx_queues(&mut self) -> bool {
-        if !self.tx.changing {
-            return false;
-        }
-        let mut changed = false;
-        for n in 0..QUEUES {
-            let q = &mut self.tx.queues[n];
-            match q.ring.change(self.now) {
-                Some(true) => {
-                    *q = TxQueue {
-                        ring: std::mem::take(&mut q.ring),
-                        ..TxQueue::default()
-                    };
-                    q.ring.start(self.regs.at(&TDH, n));
-                    self.drop_early_tail(QUEUES + n, Rule::TdtBeforeEnable, "TDT", n);
-                }
-                Some(false) => {
-                    let head = q.ring.head;
-                    self.regs.set_at(&TDH, n, head);
-                    self.doorbells.set(QUEUES + n, 0);
-                }
-                None => continue,
-            }
-            changed = true;
-        }
-        self.tx.changing = self.tx.queues.iter().any(|q| q.ring.is_changing());
-        changed
     }
 
     /// Sends at most about `budget` packets of each queue. True where anything moved.
@@ -289,9 +235,18 @@ impl Core {
                         return true;
                     }
                 }
-                Descriptor::Context(..) | Descriptor::Unknown => {
+                Descriptor::Unknown if packet.count == 0 => {
                     self.strict.note(Rule::NotModelled, "TDBAL", n, words[1]);
                     q.ring.head = q.ring.after(q.ring.head, 1);
+                }
+                Descriptor::Context(..) | Descriptor::Unknown => {
+                    // In the middle of a packet, which it spoils: a piece without length.
+                    self.strict.note(Rule::NotModelled, "TDBAL", n, words[1]);
+                    if let Some(slot) = packet.parts.get_mut(packet.count) {
+                        *slot = Data::default();
+                    }
+                    packet.count += 1;
+                    i += 1;
                 }
             }
         }
@@ -449,106 +404,5 @@ fn insert_checksums(first: Data, context: Option<Context>, frame: &mut [u8]) {
     }
     if first.wants_ip_checksum() {
         tx_offload::insert_ip(frame, &context);
-    }
-}
-
-pub(crate) fn write_base(core: &mut Core, n: usize, _: u32, value: u32) {
-    check_base(&mut core.strict, "TDBAL", n, value);
-}
-
-pub(crate) fn write_len(core: &mut Core, n: usize, _: u32, value: u32) {
-    check_len(&mut core.strict, "TDLEN", n, value);
-}
-
-pub(crate) fn read_head(core: &mut Core, n: usize, held: u32) -> u32 {
-    let ring = &core.tx.queues[n].ring;
-    if ring.on { ring.head } else { held }
-}
-
-pub(crate) fn write_head(core: &mut Core, n: usize, before: u32, value: u32) {
-    if core.tx.queues[n].ring.on {
-        core.strict
-            .note(Rule::HeadWhileEnabled, "TDH", n, u64::from(value));
-        core.regs.set_at(&TDH, n, before);
-    }
-}
-
-pub(crate) fn read_tail(core: &mut Core, n: usize, _: u32) -> u32 {
-    core.doorbells.get(QUEUES + n)
-}
-
-pub(crate) fn write_tail(core: &mut Core, n: usize, _: u32, value: u32) {
-    core.advance_tx_queues_now();
-    let enabled = core.regs.get(&DMATXCTL) & DMATXCTL_TE != 0;
-    if core.tx.queues[n].ring.on && enabled {
-        core.doorbells.set(QUEUES + n, value);
-    } else if value != 0 {
-        core.strict
-            .note(Rule::TdtBeforeEnable, "TDT", n, u64::from(value));
-    }
-}
-
-pub(crate) fn read_txdctl(core: &mut Core, n: usize, held: u32) -> u32 {
-    core.advance_tx_queues_now();
-    held & !ENABLE | if core.tx.queues[n].ring.on { ENABLE } else { 0 }
-}
-
-pub(crate) fn write_txdctl(core: &mut Core, n: usize, before: u32, value: u32) {
-    core.advance_tx_queues_now();
-    if value & ENABLE != 0 && before & ENABLE == 0 {
-        core.check_tx_enable(n, value);
-    }
-    if !core.inject.has(Injection::HangTxQueue(n as u16)) {
-        core.tx.queues[n].ring.ask(value & ENABLE != 0, core.now);
-        core.tx.changing = true;
-    }
-}
-
-pub(crate) fn write_tdwbal(core: &mut Core, n: usize, _: u32, value: u32) {
-    if value & TDWBAL_HEAD_WB != 0 && value & 0xc != 0 {
-        core.strict
-            .note(Rule::HeadWriteBackAlignment, "TDWBAL", n, u64::from(value));
-    }
-}
-
-pub(crate) fn write_dtxmxszrq(core: &mut Core, _: usize, _: u32, value: u32) {
-    if value >> 12 != 0 {
-        core.strict.note(
-            Rule::DtxmxszrqReservedBits,
-            "DTXMXSZRQ",
-            0,
-            u64::from(value),
-        );
-    }
-}
-
-pub(crate) fn write_mtqc(core: &mut Core, _: usize, _: u32, value: u32) {
-    if core.regs.get(&RTTDCS) & RTTDCS_ARBDIS == 0 {
-        core.strict
-            .note(Rule::MtqcWithoutArbdis, "MTQC", 0, u64::from(value));
-    }
-    if value & 0xf != 0 {
-        core.strict
-            .note(Rule::NotModelled, "MTQC", 0, u64::from(value));
-    }
-}
-
-impl Core {
-    fn advance_tx_queues_now(&mut self) {
-        if self.advance_tx_queues() {
-            self.dirty = true;
-        }
-    }
-
-    fn check_tx_enable(&mut self, n: usize, txdctl: u32) {
-        let value = u64::from(txdctl);
-        let write_back = txdctl >> WTHRESH_SHIFT & WTHRESH;
-        if self.regs.get(&DMATXCTL) & DMATXCTL_TE == 0 {
-            self.strict.note(Rule::EnableBeforeTe, "TXDCTL", n, value);
-        }
-        if write_back > 0 && self.regs.at(&TDWBAL, n) & TDWBAL_HEAD_WB != 0 {
-            self.strict
-                .note(Rule::HeadWriteBackThreshold, "TXDCTL", n, value);
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! What the transmit path changes in a packet: checksums and VLAN tags (82599 datasheet 7.2.5).
 
-use super::parse::{fold, sum};
 use super::tx_descriptor::{Context, L4Type};
 use crate::batch::FrameBatch;
+use crate::parse::{fold, sum};
 
 /// Bytes of the two addresses, behind which a tag goes.
 const ADDRESSES: usize = 12;

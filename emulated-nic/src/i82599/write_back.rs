@@ -1,7 +1,7 @@
 //! Receive write-back formats (82599 datasheet 7.1.5, 7.1.6): what a finished descriptor says.
 
-use super::parse::{L3, L4, Parsed, Sum, packet_type};
 use super::rss::Spread;
+use crate::parse::{L3, L4, Parsed, Sum, packet_type};
 
 const DD: u64 = 1;
 const EOP: u64 = 1 << 1;

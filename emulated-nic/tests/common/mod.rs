@@ -2,6 +2,8 @@
 //! of initialisation (82599 datasheet 4.6) and shared with nobody.
 #![allow(dead_code, unreachable_pub)] // a module of each test file, which uses its part
 
+pub mod traffic;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use driver_core::{
     DescriptorRing, Device, DmaDomain, DmaRegion, Doorbell, Frame, FramePool, Geometry, IovaRanges,
     wait_until,
 };
+use emulated_nic::wires::{Sink, Source, SourceConfig};
 use emulated_nic::{Nic, Variant, Wire};
 
 pub const CTRL: u32 = 0x0;
@@ -137,14 +140,21 @@ impl Driver {
         self.clear(SECRXCTRL, 1 << 1);
     }
 
-    /// The whole way, with receive and transmit queue 0.
+    /// The whole way, with receive and transmit queue 0. Traffic flows before this returns.
     pub fn bring_up(&self, ring: usize) -> (Rx, Tx) {
+        let queues = self.set_up(ring);
+        self.link();
+        queues
+    }
+
+    /// All but the waiting for the link: no traffic flows yet.
+    pub fn set_up(&self, ring: usize) -> (Rx, Tx) {
         self.reset();
         self.global();
         let rx = self.rx(0, ring);
         let tx = self.tx(0, ring);
         self.receive();
-        self.link();
+        assert_eq!(self.read(STATUS) & 1 << 7, 0, "the link takes longer");
         (rx, tx)
     }
 
@@ -408,4 +418,20 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
+}
+
+pub fn silent(variant: Variant) -> (Nic, Driver) {
+    nic(variant, Wire::silent())
+}
+
+pub fn with_source(limit: u64) -> (Nic, Driver) {
+    let config = SourceConfig {
+        limit: Some(limit),
+        ..SourceConfig::default()
+    };
+    nic(Variant::I82599, Wire::new(Source::new(config), Sink::new()))
+}
+
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
 }

@@ -184,16 +184,11 @@ fn memory_argument(contract: &Contract, reg: u8, value: &Reg) -> Result<(), Caus
     })
 }
 
-/// That a helper that changes elements may do so to this map, and one that gives access may read.
+/// That a helper that changes elements may do so to this map.
 fn may_change(spec: &MapSpec, contract: &Contract) -> Result<(), Cause> {
     let read_only = spec.frozen || spec.flags & memory::RDONLY_PROG != 0;
     if contract.changes_map && read_only {
         return Err(Cause::ReadOnlyMap {
-            map: spec.name.clone(),
-        });
-    }
-    if contract.ret == Ret::MapValueOrNull && spec.flags & memory::WRONLY_PROG != 0 {
-        return Err(Cause::WriteOnlyMap {
             map: spec.name.clone(),
         });
     }

@@ -1,6 +1,6 @@
 //! What can be said of a program without following it: each instruction is one that RFC 9669 has,
 //! its reserved fields are zero, its registers exist, its jumps stay within their function and do
-//! not hit the second half of a 64-bit immediate load, and what it names (maps, helpers) is there.
+//! not hit the second half of a 64-bit immediate load, and the maps it names are there.
 
 use super::cause::Cause;
 use super::error::VerifyError;
@@ -62,6 +62,8 @@ pub(super) fn check(program: &Program, maps: &[MapSpec]) -> Result<Cfg, VerifyEr
                     return Err(refuse(at, Cause::TargetInsideImmediate { target }));
                 }
                 cfg.joins[target as usize] = true;
+                // Before a fork is a good place too: it saves both ways.
+                cfg.joins[at] |= !is_goto(&i);
             }
             if is_call(&i) && i.src == call::LOCAL && at + 1 < slots {
                 cfg.joins[at + 1] = true;
@@ -193,16 +195,8 @@ fn imm(i: &Insn) -> (&'static str, i64) {
     ("imm", i64::from(i.imm))
 }
 
-fn writes(reg: u8) -> Result<(), Cause> {
-    if reg == 10 {
-        return Err(Cause::FramePointerWritten);
-    }
-    Ok(())
-}
-
 fn check_ld(i: &Insn) -> Result<(), Cause> {
     if i.is_ld_imm64() {
-        writes(i.dst)?;
         return reserved(&[off(i)]);
     }
     match i.mode() {
@@ -259,7 +253,6 @@ fn check_ldx(i: &Insn) -> Result<(), Cause> {
     if i.mode() != insn::MODE_MEM && !sign_extends {
         return Err(unknown(i));
     }
-    writes(i.dst)?;
     reserved(&[imm(i)])
 }
 
@@ -269,24 +262,17 @@ fn check_store(i: &Insn) -> Result<(), Cause> {
         insn::MODE_MEM if immediate => reserved(&[src(i)]),
         insn::MODE_MEM => reserved(&[imm(i)]),
         insn::MODE_ATOMIC if !immediate && i.size() >= 4 => match i.imm {
-            atomic::ADD | atomic::OR | atomic::AND | atomic::XOR | atomic::CMPXCHG => Ok(()),
-            atomic::XCHG => writes(i.src),
-            n if n & atomic::FETCH != 0
-                && matches!(
-                    n & !atomic::FETCH,
-                    atomic::ADD | atomic::OR | atomic::AND | atomic::XOR
-                ) =>
-            {
-                writes(i.src)
-            }
-            _ => reserved(&[imm(i)]),
+            atomic::XCHG | atomic::CMPXCHG => Ok(()),
+            n => match n & !atomic::FETCH {
+                atomic::ADD | atomic::OR | atomic::AND | atomic::XOR => Ok(()),
+                _ => reserved(&[imm(i)]),
+            },
         },
         _ => Err(unknown(i)),
     }
 }
 
 fn check_alu(i: &Insn) -> Result<(), Cause> {
-    writes(i.dst)?;
     let wide = i.class() == insn::CLASS_ALU64;
     let operand = |i: &Insn| {
         if i.is_reg() {

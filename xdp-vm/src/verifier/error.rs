@@ -212,13 +212,8 @@ pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
 }
 
 fn text_of(program: &Program, insn: usize) -> String {
-    match program.insns.get(insn) {
-        Some(i) => format!(
-            "code {:#04x} dst r{} src r{} off {} imm {}",
-            i.code, i.dst, i.src, i.off, i.imm
-        ),
-        None => String::new(),
-    }
+    let insn = program.insns.get(insn);
+    insn.map(ToString::to_string).unwrap_or_default()
 }
 
 impl fmt::Display for VerifyError {

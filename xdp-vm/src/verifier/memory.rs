@@ -11,7 +11,7 @@ use crate::{ContextField, Insn, MapSpec};
 /// Kernel: `BPF_F_RDONLY_PROG`.
 pub(super) const RDONLY_PROG: u32 = 0x80;
 /// Kernel: `BPF_F_WRONLY_PROG`.
-pub(super) const WRONLY_PROG: u32 = 0x100;
+const WRONLY_PROG: u32 = 0x100;
 
 /// What is done to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]

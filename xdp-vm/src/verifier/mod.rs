@@ -17,6 +17,23 @@
 //! What was not looked at from there on does not count: dead registers, unread slots, and numbers on
 //! which no decision hung. A number's origin, the places of the last stored state that it came from,
 //! is carried with it, so a decision asks those places to be precise without going back over the path.
+//!
+//! # Example
+//! ```
+//! use xdp_vm::verifier::{Cause, Config, verify};
+//! use xdp_vm::{Insn, Program};
+//!
+//! // r0 = XDP_PASS; exit. And without the first: r0 was never written.
+//! let pass = [[0xb7, 0, 0, 0, 2, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+//! let mut program = Program { insns: pass.map(Insn::from_bytes).to_vec(), ..Program::default() };
+//! let (verified, statistics) = verify(&program, &[], &Config::default())?;
+//! assert_eq!((verified.notes().len(), statistics.processed), (2, 2));
+//!
+//! program.insns.remove(0);
+//! let refusal = verify(&program, &[], &Config::default()).unwrap_err();
+//! assert_eq!(refusal.cause, Cause::UninitialisedRegister { reg: 0 });
+//! # Ok::<(), xdp_vm::verifier::VerifyError>(())
+//! ```
 
 mod alu;
 mod branch;

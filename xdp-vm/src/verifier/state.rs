@@ -221,8 +221,7 @@ pub struct Frame {
     pub regs: [Reg; 11],
     /// Its stack.
     pub stack: Stack,
-    /// Number of the function in [`Program::functions`](crate::Program::functions) terms: its
-    /// index there.
+    /// Which function, counted by where they start.
     pub function: usize,
     /// The instruction after the call, in the caller.
     pub return_to: usize,

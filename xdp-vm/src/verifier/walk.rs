@@ -11,6 +11,7 @@ use super::state::{Demand, Kind, MAX_FRAMES, Origin, State};
 use super::step::{self, Env, Next, Seen};
 use super::subsume::{self, Lens};
 use super::{Observer, Statistics};
+use crate::insn::{CLASS_JMP, CLASS_JMP32};
 
 /// Most branches that may wait (kernel: `BPF_COMPLEXITY_LIMIT_JMP_SEQ`).
 const MOST_PENDING: usize = 8192;
@@ -29,9 +30,6 @@ struct Path {
     at: usize,
     /// The stored state it comes from.
     parent: Option<usize>,
-    /// Conditional jumps and instructions since that.
-    jumps: u32,
-    steps: u32,
     trail: Trail,
 }
 
@@ -69,6 +67,9 @@ pub(super) struct Walk<'a, 'o> {
     stored_bytes: usize,
     pending_bytes: usize,
     seen: Vec<Seen>,
+    /// Jumps and instructions since a state was last stored, on whichever path.
+    jumps: u32,
+    steps: u32,
     /// Stack used by each function, and who calls whom.
     depths: Vec<usize>,
     calls: Vec<(usize, usize)>,
@@ -100,6 +101,8 @@ impl<'a, 'o> Walk<'a, 'o> {
             stored_bytes: 0,
             pending_bytes: 0,
             seen: vec![Seen::Never; slots],
+            jumps: 0,
+            steps: 0,
             depths: vec![0; env.cfg.starts.len()],
             calls: vec![],
             statistics: Statistics::default(),
@@ -114,8 +117,6 @@ impl<'a, 'o> Walk<'a, 'o> {
             state: State::entry(),
             at: 0,
             parent: None,
-            jumps: 0,
-            steps: 0,
             trail: Trail::default(),
         };
         loop {
@@ -152,11 +153,13 @@ impl<'a, 'o> Walk<'a, 'o> {
                 return Err(self.refuse(path, Cause::Budget { processed }));
             }
             self.statistics.processed += 1;
-            path.steps += 1;
+            self.steps += 1;
             if let Some(observer) = &mut self.observer {
                 observer(path.at, &path.state);
             }
             let at = path.at;
+            let class = self.env.program.insns[at].class();
+            self.jumps += u32::from(matches!(class, CLASS_JMP | CLASS_JMP32));
             if super::cfg::is_exit(&self.env.program.insns[at]) {
                 self.note_depths(&path.state);
             }
@@ -189,14 +192,11 @@ impl<'a, 'o> Walk<'a, 'o> {
             let most = self.pending.len();
             return Err(self.refuse(path, Cause::TooManyBranches { most }));
         }
-        path.jumps += 1;
         taken.demand = Demand::default();
         let mut waiting = Path {
             state: taken,
             at: to,
             parent: path.parent,
-            jumps: path.jumps,
-            steps: path.steps,
             trail: path.trail,
         };
         waiting.trail.push(at, true);
@@ -215,7 +215,13 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn meets_known(&mut self, path: &mut Path) -> Result<bool, VerifyError> {
         let list = self.list_of[path.at] as usize;
         let live = self.live_of(&path.state, path.at);
-        let mut in_loop = false;
+        let is_open = |&id: &usize| self.stored[id].as_ref().is_some_and(|s| s.open > 0);
+        let worth = if self.lists[list].iter().any(is_open) {
+            // Each round of a loop differs from the last: store one now and then.
+            self.jumps >= 20 || self.steps >= 100
+        } else {
+            self.jumps >= 2 && self.steps >= 8
+        };
         let mut n = 0;
         while n < self.lists[list].len() {
             let id = self.lists[list][n];
@@ -225,7 +231,6 @@ impl<'a, 'o> Walk<'a, 'o> {
             };
             if stored.open > 0 {
                 // Depth first: a state with open ends is one that this path came by.
-                in_loop = true;
                 if subsume::same(&stored.state, &path.state, &live) {
                     return Err(self.refuse(path, Cause::InfiniteLoop));
                 }
@@ -244,7 +249,9 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.ask(path.parent, demand);
                 return Ok(true);
             }
-            stored.misses += 1;
+            // Where no state is stored now, the ones that are stay: a loop near its end finds those
+            // of all its rounds.
+            stored.misses += u32::from(worth);
             if stored.misses > stored.hits * 3 + 3 {
                 self.lists[list].swap_remove(n);
                 self.drop_stored(id);
@@ -252,12 +259,6 @@ impl<'a, 'o> Walk<'a, 'o> {
             }
             n += 1;
         }
-        let worth = if in_loop {
-            // Each round of a loop differs from the last: store one now and then.
-            path.jumps >= 20 || path.steps >= 100
-        } else {
-            path.jumps >= 2 && path.steps >= 8
-        };
         if worth {
             self.store(path, list);
         }
@@ -294,8 +295,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         *most = (*most).max(self.stored.len() - self.free.len());
         self.lists[list].push(id);
         path.parent = Some(id);
-        path.jumps = 0;
-        path.steps = 0;
+        self.jumps = 0;
+        self.steps = 0;
         // From here on, numbers come from this state.
         for (depth, frame) in path.state.frames.iter_mut().enumerate() {
             for (r, reg) in frame.regs.iter_mut().enumerate() {

@@ -577,6 +577,27 @@ pub(crate) const CASES: &[Accepted] = &[
          r0 = 2
          exit",
     ),
+    case(
+        "the order of two places of one frame",
+        "r2 = r10
+         r2 += -8
+         r0 = 1
+         if r2 != r10 goto out
+         r0 = 2
+         out:
+         exit",
+    ),
+    case(
+        "what no path reaches may write r10 and call what there is not",
+        "r6 = *(u32 *)(r1 + 16)
+         r6 &= 7
+         r0 = 2
+         if r6 <= 7 goto out
+         r10 = 0
+         call 99999
+         out:
+         exit",
+    ),
     differs(
         "a slot that nothing reaches",
         "r0 = 2

@@ -479,7 +479,7 @@ impl Machine<'_> {
             (Value::Num(0), Value::Ptr(_, o)) if wide && equality(i.op()) => {
                 (0, BASE.wrapping_add(o as u64))
             }
-            (Value::Ptr(r, a), Value::Ptr(s, b)) if wide && packet(r, s) => {
+            (Value::Ptr(r, a), Value::Ptr(s, b)) if wide && (packet(r, s) || same_stack(r, s)) => {
                 (BASE.wrapping_add(a as u64), BASE.wrapping_add(b as u64))
             }
             (a, b) => return fault(format!("{a:?} compared with {b:?}")),
@@ -584,6 +584,10 @@ fn packet(a: Region, b: Region) -> bool {
         _ => None,
     };
     moves(a).is_some() && moves(a) == moves(b)
+}
+
+fn same_stack(a: Region, b: Region) -> bool {
+    matches!(a, Region::Stack(_)) && a == b
 }
 
 fn equality(op: u8) -> bool {

@@ -312,8 +312,6 @@ fn the_limits_hold() {
 /// Why the kernel refuses some of what we accept: rules of its own that no safety hangs on.
 const POLICIES: &[(&str, &str)] = &[
     ("unreachable insn", "slots that nothing reaches"),
-    ("back-edge", "loops, where it was loaded without privilege"),
-    ("recursive call", "calls to itself that end"),
     (
         "subtraction from stack pointer",
         "a stack pointer moved by subtraction",

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 use xdp_vm::insn::imm64;
-use xdp_vm::{MapSpec, Program};
+use xdp_vm::{Insn, MapSpec, Program};
 
 const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
@@ -20,7 +20,8 @@ const PROG_TYPE_XDP: u32 = 6;
 
 /// What the kernel said.
 pub(crate) enum Opinion {
-    Accepted,
+    /// With the instructions that it followed.
+    Accepted { processed: u64 },
     /// With the end of its log.
     Refused(String),
 }
@@ -34,7 +35,7 @@ pub(crate) fn may_be_asked() -> bool {
     *ANSWER.get_or_init(|| {
         let pass = crate::asm::program("r0 = 2\n exit");
         match ask(&pass, &[]) {
-            Ok(Opinion::Accepted) => true,
+            Ok(Opinion::Accepted { .. }) => true,
             Ok(Opinion::Refused(log)) => panic!("the kernel refuses the empty program: {log}"),
             Err(e) => {
                 eprintln!("the kernel's verifier is not asked: bpf(2) gives {e}");
@@ -48,12 +49,16 @@ pub(crate) fn may_be_asked() -> bool {
 pub(crate) struct Loaded {
     program: OwnedFd,
     maps: Vec<OwnedFd>,
+    /// Instructions that its verifier followed.
+    processed: u64,
 }
 
 /// Loads `program` as XDP and throws it away again. Errors are of the asking, not of the program.
 pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
     Ok(match load(program, maps)? {
-        Ok(_) => Opinion::Accepted,
+        Ok(loaded) => Opinion::Accepted {
+            processed: loaded.processed,
+        },
         Err(log) => Opinion::Refused(log),
     })
 }
@@ -75,20 +80,44 @@ pub(crate) fn load(program: &Program, maps: &[MapSpec]) -> io::Result<Result<Loa
         at += 1;
     }
     let bytes: Vec<u8> = insns.iter().flat_map(|i| i.to_bytes()).collect();
+    // Its statistics first; the whole story, which takes it long, only of a refusal.
+    let loaded = match load_bytes(&bytes, STATISTICS)? {
+        Ok(loaded) => Ok(loaded),
+        Err(_) => load_bytes(&bytes, STORY)?,
+    };
+    Ok(loaded.map(|(program, processed)| Loaded {
+        program,
+        maps: fds,
+        processed,
+    }))
+}
+
+/// Levels of its log.
+const STORY: u64 = 1;
+const STATISTICS: u64 = 4;
+
+/// The program and the instructions followed, or the end of the log.
+fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, u64), String>> {
     let license = c"GPL";
-    let mut log = vec![0u8; 1 << 20];
+    let mut log = vec![0u8; 1 << 22];
     let mut attr: Attr = [0; 20];
-    attr[0] = u64::from(PROG_TYPE_XDP) | (insns.len() as u64) << 32;
+    attr[0] = u64::from(PROG_TYPE_XDP) | ((bytes.len() / Insn::SIZE) as u64) << 32;
     attr[1] = bytes.as_ptr() as u64;
     attr[2] = license.as_ptr() as u64;
-    attr[3] = 1 | (log.len() as u64) << 32;
+    attr[3] = level | (log.len() as u64) << 32;
     attr[4] = log.as_mut_ptr() as u64;
-    match bpf(PROG_LOAD, &mut attr) {
-        Ok(program) => Ok(Ok(Loaded { program, maps: fds })),
-        Err(e) if e.raw_os_error() == Some(libc::EPERM) && log[0] == 0 => Err(e),
+    let result = bpf(PROG_LOAD, &mut attr);
+    let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]);
+    match result {
+        Ok(program) => {
+            let mut words = text.split_whitespace();
+            words.find(|w| *w == "processed");
+            let processed = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            Ok(Ok((program, processed)))
+        }
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) && text.is_empty() => Err(e),
         Err(e) => {
-            let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
-            let text = String::from_utf8_lossy(&log[..end]);
             let tail: Vec<&str> = text.lines().rev().take(4).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
             Ok(Err(format!("{e}: {}", tail.join(" | "))))

@@ -4,6 +4,7 @@
 mod accepted;
 mod asm;
 mod checked;
+mod clang;
 
 mod fuzz;
 mod kernel;
@@ -103,7 +104,7 @@ fn the_kernel_agrees() {
     let mut wrong = vec![];
     for (name, text, ours, expected) in cases {
         let (theirs, log) = match kernel::ask(&asm::program(text), &maps).expect("bpf(2)") {
-            kernel::Opinion::Accepted => (true, String::new()),
+            kernel::Opinion::Accepted { .. } => (true, String::new()),
             kernel::Opinion::Refused(log) => (false, log),
         };
         if (theirs == ours) != (expected == Kernel::Same) {

@@ -1,5 +1,4 @@
-//! What the receive path sees in a frame: VLAN tag, packet type, checksums (82599 datasheet 7.1.6,
-//! 7.1.11).
+//! What a NIC sees in a frame: VLAN tag, packet type, checksums (82599 datasheet 7.1.6, 7.1.11).
 
 const TPID_VLAN: u16 = 0x8100;
 const TYPE_IPV4: u16 = 0x0800;
@@ -25,6 +24,9 @@ pub(crate) mod packet_type {
     pub(crate) const SCTP: u32 = 1 << 10;
     pub(crate) const ESP: u32 = 1 << 12;
     pub(crate) const AH: u32 = 1 << 13;
+    /// A filter by Ethernet type matched; its number is in the three lowest bits instead of IP's.
+    pub(crate) const ETHERTYPE_FILTER: u32 = 1 << 15;
+    pub(crate) const ETHERTYPE_FILTER_SHIFT: u32 = 4;
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub(crate) enum Sum {
 pub(crate) struct Parsed {
     /// The outermost tag.
     pub(crate) tag: Option<u16>,
+    /// The Ethernet type behind the tag.
+    pub(crate) kind: u16,
     pub(crate) l3: L3,
     pub(crate) l4: L4,
     pub(crate) l3_at: usize,
@@ -87,6 +91,7 @@ pub(crate) fn parse(frame: &[u8], zero_is_bad: bool) -> Parsed {
         kind = inner;
         at = 18;
     }
+    p.kind = kind;
     // A second tag is not looked behind.
     match kind {
         TYPE_IPV4 => parse_v4(frame, at, zero_is_bad, &mut p),

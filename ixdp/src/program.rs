@@ -1,0 +1,87 @@
+//! From an object file to programs that workers run.
+
+use std::sync::Arc;
+
+use datapath::VmProgram;
+use xdp_vm::verifier::{self, Statistics, VerifyError};
+use xdp_vm::{Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object};
+
+/// A program that was verified and joined to its maps. Every queue runs it on the same maps.
+///
+/// ```
+/// use ixdp::{LoadedProgram, xdp_vm::Object};
+///
+/// let object = Object::parse(include_bytes!("../programs/proto_count.bpf.o"))?;
+/// let program = LoadedProgram::load(&object, None, 4)?;
+/// assert_eq!(program.name(), "proto_count");
+/// assert!(program.maps().get("rxcnt").is_some());
+/// let _on_queue_3 = program.on_queue(3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LoadedProgram {
+    executable: Arc<Executable>,
+    statistics: Statistics,
+}
+
+/// Why a program cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// There is no such program in the object, or it could not be linked.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The verifier refuses it.
+    #[error(transparent)]
+    Refused(#[from] Box<VerifyError>),
+    /// Its maps cannot be made.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The engine does not have all of its instructions.
+    #[error(transparent)]
+    Executable(#[from] ExecutableError),
+}
+
+impl LoadedProgram {
+    /// Verifies the program of `object` with that name, or its only one, and makes the object's maps
+    /// for queues `0..queues`. Set global variables before.
+    ///
+    /// # Errors
+    /// There is no such program, it is refused, or its maps cannot be made.
+    pub fn load(object: &Object, name: Option<&str>, queues: u16) -> Result<Self, ProgramError> {
+        let program = object.program(name)?;
+        let verified = verifier::verify(program, &object.maps, &verifier::Config::default());
+        let (verified, statistics) = verified.map_err(Box::new)?;
+        let maps = Maps::create(&object.maps, queues.into())?;
+        let executable = Arc::new(Executable::new(&verified, &maps)?);
+        log::info!(
+            "program {}: {} instructions followed to verify it",
+            executable.name(),
+            statistics.processed
+        );
+        Ok(LoadedProgram {
+            executable,
+            statistics,
+        })
+    }
+
+    /// Name of the entry function.
+    pub fn name(&self) -> &str {
+        self.executable.name()
+    }
+
+    /// The maps that it works on, to be read and written at any time.
+    pub fn maps(&self) -> &Maps {
+        self.executable.maps()
+    }
+
+    /// What its verification took.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// The program as the worker of `queue` runs it. The worker's slot, which programs see as the
+    /// CPU, is the queue's number: results do not depend on how queues are spread over threads.
+    pub fn on_queue(&self, queue: u16) -> VmProgram {
+        VmProgram::new(self.executable.clone(), Cpu::new(queue.into()), queue)
+    }
+}
