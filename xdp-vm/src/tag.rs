@@ -1,6 +1,6 @@
 //! The tag of a program, which tools show beside its name: the first 8 bytes of the SHA-1 of its
 //! instructions, where what names maps is zero, so that the same program has the same tag each time
-//! it is loaded (`bpf_prog_calc_tag` of kernels up to 6.17; later ones hash by SHA-256).
+//! it is loaded. So it is in kernels up to 6.12 at least (`bpf_prog_calc_tag`); 6.18 takes SHA-256.
 
 use std::fmt;
 

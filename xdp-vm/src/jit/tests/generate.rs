@@ -9,7 +9,8 @@ use crate::insn::{atomic, call, imm64, jmp};
 pub(super) struct Generated {
     pub(super) insns: Vec<Insn>,
     pub(super) notes: Vec<(usize, Note)>,
-    pub(super) uses_maps: bool,
+    /// Bit n: map n.
+    pub(super) used_maps: u32,
 }
 
 /// Maps that programs use, by index.
@@ -59,7 +60,7 @@ struct Generator {
     rng: fastrand::Rng,
     insns: Vec<Insn>,
     notes: Vec<(usize, Note)>,
-    uses_maps: bool,
+    used_maps: u32,
     /// Calls of functions: slot, and the function's number.
     calls: Vec<(usize, usize)>,
     /// The function being made, and how many there are.
@@ -75,7 +76,7 @@ pub(super) fn program(seed: u64) -> Generated {
         rng,
         insns: Vec::new(),
         notes: Vec::new(),
-        uses_maps: false,
+        used_maps: 0,
         calls: Vec::new(),
         function: 0,
         functions,
@@ -93,7 +94,7 @@ pub(super) fn program(seed: u64) -> Generated {
     Generated {
         insns: generator.insns,
         notes: generator.notes,
-        uses_maps: generator.uses_maps,
+        used_maps: generator.used_maps,
     }
 }
 
@@ -333,7 +334,6 @@ impl Generator {
 
     /// Leaves a key on the stack, its address in r2 and the map in r1.
     fn key_and_map(&mut self, map: i32) {
-        self.uses_maps = true;
         // Some keys are there, some are not; some are past the end of an array.
         let key = self.rng.i32(-1..6);
         match self.rng.u32(..4) {
@@ -365,7 +365,6 @@ impl Generator {
     }
 
     fn global(&mut self) {
-        self.uses_maps = true;
         let offset = 8 * self.rng.i32(0..3);
         let r = 1 + self.rng.u8(..8);
         self.load_map(r, imm64::MAP_VALUE, GLOBAL, offset);
@@ -379,6 +378,7 @@ impl Generator {
     }
 
     fn load_map(&mut self, dst: u8, kind: u8, map: i32, offset: i32) {
+        self.used_maps |= 1 << map;
         self.push(insn(insn::LD_IMM64, dst, kind, 0, map));
         self.push(insn(0, 0, 0, 0, offset));
     }

@@ -108,7 +108,7 @@ impl Rig {
         let Generated {
             insns,
             notes,
-            uses_maps,
+            used_maps,
         } = program(seed);
         let verified = trusted(insns, &notes, &self.maps);
         let interpreter = interpreted(&verified, &self.maps);
@@ -118,10 +118,10 @@ impl Rig {
         let mut moved = false;
         for _ in 0..2 {
             let packet: Vec<u8> = (0..rng.usize(64..300)).map(|_| rng.u8(..)).collect();
-            let expected = self.run(&packet, uses_maps, |_, cpu, buff| {
+            let expected = self.run(&packet, used_maps, |_, cpu, buff| {
                 interpreter.run(cpu, buff)
             });
-            let found = self.run(&packet, uses_maps, |maps, cpu, buff| {
+            let found = self.run(&packet, used_maps, |maps, cpu, buff| {
                 run_jit(&jit, maps, cpu, buff)
             });
             assert!(
@@ -138,7 +138,7 @@ impl Rig {
             programs: 1,
             instructions: insns.len() as u64,
             code_bytes: jit.code().len() as u64,
-            with_maps: uses_maps.into(),
+            with_maps: (used_maps != 0).into(),
             with_calls: insns.iter().any(is_call).into(),
             moved_packet: moved.into(),
         });
@@ -147,12 +147,10 @@ impl Rig {
     fn run(
         &mut self,
         packet: &[u8],
-        uses_maps: bool,
+        used_maps: u32,
         run: impl FnOnce(&Maps, &mut Cpu, &mut XdpBuff<'_>) -> u32,
     ) -> Outcome {
-        if uses_maps {
-            reset(&self.maps);
-        }
+        used(&self.maps, used_maps).for_each(reset);
         fill_stack(&self.cpu, &[0x0123_4567_89ab_cdef]);
         self.cpu.set_seed(7);
         self.buffer.fill(0x5a);
@@ -167,39 +165,40 @@ impl Rig {
             packet,
             buffer: self.buffer.clone(),
             stack: stack_of(&self.cpu),
-            maps: match uses_maps {
-                true => self.maps.iter().map(contents).collect(),
-                false => vec![],
-            },
+            maps: used(&self.maps, used_maps).map(contents).collect(),
         }
     }
 }
 
-/// Sets all maps to contents that are the same each time.
-fn reset(maps: &Maps) {
-    for map in maps.iter() {
-        let spec = map.spec();
-        let value = vec![0x11; spec.value_size as usize];
-        let keys: Vec<_> = match spec.kind {
-            MapKind::Array | MapKind::PercpuArray => (0..spec.max_entries)
-                .map(|i| i.to_le_bytes().to_vec())
-                .collect(),
-            MapKind::Hash | MapKind::PercpuHash => {
-                map.keys().for_each(|key| map.delete(&key).unwrap());
-                // Of the keys that programs ask for, a few.
-                (1u64..4)
-                    .map(|i| i.to_le_bytes()[..spec.key_size as usize].to_vec())
-                    .collect()
-            }
-        };
-        for key in keys {
-            match spec.kind.is_percpu() {
-                true => map
-                    .update_percpu(&key, &[&value[..]; CPUS], Update::Any)
-                    .unwrap(),
-                false => map.update(&key, &value, Update::Any).unwrap(),
-            }
+/// The maps whose bits are set.
+fn used(maps: &Maps, bits: u32) -> impl Iterator<Item = &crate::Map> {
+    let all = maps.iter().enumerate();
+    all.filter(move |(i, _)| bits & 1 << i != 0)
+        .map(|(_, map)| map)
+}
+
+/// Sets a map to contents that are the same each time.
+fn reset(map: &crate::Map) {
+    let spec = map.spec();
+    let value = vec![0x11; spec.value_size as usize];
+    let keys: Vec<_> = match spec.kind {
+        MapKind::Array | MapKind::PercpuArray => (0..spec.max_entries)
+            .map(|i| i.to_le_bytes().to_vec())
+            .collect(),
+        MapKind::Hash | MapKind::PercpuHash => {
+            map.keys().for_each(|key| map.delete(&key).unwrap());
+            // Of the keys that programs ask for, a few.
+            (1u64..4)
+                .map(|i| i.to_le_bytes()[..spec.key_size as usize].to_vec())
+                .collect()
         }
+    };
+    for key in keys {
+        match spec.kind.is_percpu() {
+            true => map.update_percpu(&key, &[&value[..]; CPUS], Update::Any),
+            false => map.update(&key, &value, Update::Any),
+        }
+        .unwrap();
     }
 }
 
