@@ -8,7 +8,8 @@
 //! 2. [`verifier::verify`] proves a program safe, or says why it could not. Only that makes a
 //!    [`Verified`].
 //! 3. [`Maps::create`] takes the memory of the maps, for a number of workers; [`Executable::new`] joins
-//!    a verified program to them.
+//!    a verified program to them: on x86-64 as machine code, elsewhere for an interpreter.
+//!    [`Executable::with_options`] leaves the choice of the [`Engine`].
 //! 4. [`Executable::run`] runs it on one packet, an [`XdpBuff`], for a worker, its [`Cpu`]. It takes no
 //!    lock, no memory and no system call but what the program asks for.
 //!
@@ -35,7 +36,8 @@
 //! ```
 //!
 //! `unsafe` is in few modules: `memory` and `maps` (memory that programs share), `buff` (the packet),
-//! `helpers` and `engine` (what the verifier vouches for).
+//! `helpers` and `engine` (what the verifier vouches for), `jit` (memory that is executed, and the
+//! entry).
 
 mod buff;
 pub mod contract;

@@ -59,7 +59,7 @@ pub struct MachineCode<'a> {
     /// The code, where it runs.
     pub bytes: &'a [u8],
     /// By instruction slot: where its code starts in `bytes`, ascending. Slots without code of their
-    /// own start where the next one does.
+    /// own start where the next one does; what a function does before its first slot is before it.
     pub offsets: &'a [u32],
 }
 
