@@ -82,18 +82,58 @@ fn the_stack_is_aligned_for_helpers() {
                     insns.push(EXIT);
                 };
                 if nested {
-                    insns.push(mov(6, 1000));
-                    insns.push(insn(0x85, 0, call::LOCAL, 0, 2));
-                    insns.push(insn(ALU64 | insn::alu::ADD | X, 0, 6, 0, 0));
+                    // Nothing of the caller's is lost, whatever the function uses.
+                    insns.extend((6..10).map(|r| mov(r, 1000 * i32::from(r))));
+                    insns.push(insn(0x85, 0, call::LOCAL, 0, 5));
+                    insns.extend((6..10).map(|r| insn(ALU64 | insn::alu::ADD | X, 0, r, 0, 0)));
                     insns.push(EXIT);
                 }
                 body(&mut insns);
                 let sum: u32 = (0..4).filter(|r| used & 1 << r != 0).map(|r| 100 + r).sum();
-                let expected = 1 + sum + if nested { 1000 } else { 0 };
+                let expected = 1 + sum + if nested { 30_000 } else { 0 };
                 assert_eq!(run(insns), expected, "{used:#b} {with_stack} {nested}");
             }
         }
     }
+}
+
+/// What the machine's convention says is the caller's comes back.
+#[test]
+fn the_entry_keeps_what_is_its_callers() {
+    use std::arch::asm;
+    let mut insns = vec![insn(0x7a, 10, 0, -8, 0)];
+    insns.extend((0..10).map(|r| mov(r, -1)));
+    insns.extend([insn(0x85, 0, call::HELPER, 0, 7), EXIT]);
+    let maps = no_maps();
+    let jit = compiled(insns, &maps).unwrap();
+    let mut cpu = Cpu::new(0);
+    let mut bytes = [0; 64];
+    let mut buff = XdpBuff::new(&mut bytes, 0, 64).unwrap();
+    let stack = cpu.stack_top();
+    let context = std::ptr::from_mut(&mut buff);
+    let mut env = Env {
+        cpu: &mut cpu,
+        buff: &mut buff,
+    };
+    let mut kept = [0u64; 6];
+    // SAFETY: calls the code as its convention has it, on an aligned stack. The two registers that
+    // cannot be operands are put back.
+    unsafe {
+        asm!(
+            "push rbx", "push rbp",
+            "mov rbx, 1", "mov rbp, 2", "mov r12, 3", "mov r13, 4", "mov r14, 5", "mov r15, 6",
+            "call rax",
+            "mov rdi, rbx", "mov rsi, rbp",
+            "pop rbp", "pop rbx",
+            in("rax") jit.code().as_ptr(),
+            inlateout("rdi") context => kept[0], inlateout("rsi") stack => kept[1],
+            in("rdx") &raw mut env,
+            lateout("r12") kept[2], lateout("r13") kept[3],
+            lateout("r14") kept[4], lateout("r15") kept[5],
+            clobber_abi("sysv64"),
+        );
+    }
+    assert_eq!(kept, [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]

@@ -221,6 +221,9 @@ fn pairs_of_instructions() {
                 &cases,
             );
             check(&[mov, insn(ALU64 | ADD, src, 0, 0, 1)], &cases);
+            // The second is reached without the first as well.
+            let over = insn(insn::CLASS_JMP | jmp::JSET | X, src, dst, 1, 0);
+            check(&[over, mov, insn(ALU64 | ADD, dst, 0, 0, 5)], &cases);
             for third in 0..10 {
                 check(&[mov, insn(ALU64 | ADD | X, dst, third, 0, 0)], &cases[..4]);
             }
