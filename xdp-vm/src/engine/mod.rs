@@ -1,5 +1,6 @@
 //! Running verified programs. [`Executable`] joins a program to its maps; `decode` turns its
-//! instructions into operations, `interpreter` runs them.
+//! instructions into operations, `interpreter` runs them. The other engine, the compiler, is the
+//! module `jit`.
 
 mod atomics;
 mod decode;
@@ -8,14 +9,59 @@ mod op;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use crate::buff::XdpBuff;
 use crate::cpu::Cpu;
 use crate::insn::imm64;
+#[cfg(all(target_arch = "x86_64", unix))]
+use crate::jit::Jit;
 use crate::maps::Maps;
 use crate::{Insn, MapSpec, Verified};
 use op::Op;
+
+/// What runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// A loop over decoded instructions, on every machine.
+    Interpreter,
+    /// Code of the machine, on x86-64.
+    Jit,
+    /// `Jit` where this process may have code made, else `Interpreter`.
+    #[default]
+    Auto,
+}
+
+/// How to make an [`Executable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The engine.
+    pub engine: Engine,
+    /// What the compiler does beyond compiling.
+    pub jit: JitOptions,
+}
+
+/// What the compiler does beyond compiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct JitOptions {
+    /// Hide the program's constants in its code by random keys, so that who wrote the program cannot
+    /// place instructions of their choice among those of the code (`bpf_jit_harden` of the kernel).
+    pub blind_constants: bool,
+    /// Name the code for profilers: `perf` finds `bpf_prog_TAG_NAME` in `/tmp/perf-PID.map`.
+    pub perf_map: bool,
+}
+
+/// A program's machine code.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineCode<'a> {
+    /// The code, where it runs.
+    pub bytes: &'a [u8],
+    /// By instruction slot: where its code starts in `bytes`, ascending. Slots without code of their
+    /// own start where the next one does; what a function does before its first slot is before it.
+    pub offsets: &'a [u32],
+}
 
 /// Why a verified program cannot be run.
 #[derive(Clone, Debug, Error)]
@@ -29,6 +75,12 @@ pub enum ExecutableError {
     NoMap { index: usize, maps: usize },
     #[error("instruction {insn} (`{text}`) cannot be run by this engine")]
     Instruction { insn: usize, text: Insn },
+    #[error("there is no compiler for this machine; use the interpreter")]
+    NoJit,
+    #[error("no memory for {bytes} bytes of code: {cause}; use the interpreter")]
+    CodeMemory { bytes: usize, cause: String },
+    #[error("the names of the code cannot be written to {}: {cause}", path.display())]
+    PerfMap { path: PathBuf, cause: String },
 }
 
 /// A verified program joined to its maps, ready to run. It may run on several threads at once, each
@@ -36,17 +88,38 @@ pub enum ExecutableError {
 #[derive(Debug)]
 pub struct Executable {
     name: String,
-    ops: Box<[Op]>,
-    /// Their addresses are in the operations.
+    form: Form,
+    /// Their addresses are in the operations or the code.
     maps: Maps,
 }
 
+/// What a program was made into.
+#[derive(Debug)]
+enum Form {
+    Ops(Box<[Op]>),
+    #[cfg(all(target_arch = "x86_64", unix))]
+    Code(Jit),
+}
+
 impl Executable {
-    /// Joins `verified` to `maps`, made from the declarations that it was verified against.
+    /// Joins `verified` to `maps`, made from the declarations that it was verified against, for the
+    /// fastest engine that there is.
     ///
     /// # Errors
     /// The maps are others, or there is an instruction that this engine does not have.
     pub fn new(verified: &Verified, maps: &Maps) -> Result<Self, ExecutableError> {
+        Self::with_options(verified, maps, &Options::default())
+    }
+
+    /// As [`Executable::new`], for an engine of choice.
+    ///
+    /// # Errors
+    /// As there; and the engine is not for this machine, or the system grants no memory for code.
+    pub fn with_options(
+        verified: &Verified,
+        maps: &Maps,
+        options: &Options,
+    ) -> Result<Self, ExecutableError> {
         let program = verified.program();
         for (insn, _) in program
             .insns
@@ -69,9 +142,30 @@ impl Executable {
         }
         Ok(Executable {
             name: program.name.clone(),
-            ops: decode::decode(&program.insns, verified.notes(), maps)?.into(),
+            form: Form::of(verified, maps, options)?,
             maps: maps.clone(),
         })
+    }
+
+    /// The engine that runs it: never [`Engine::Auto`].
+    pub fn engine(&self) -> Engine {
+        match &self.form {
+            Form::Ops(_) => Engine::Interpreter,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            Form::Code(_) => Engine::Jit,
+        }
+    }
+
+    /// Its machine code, where it was compiled.
+    pub fn machine_code(&self) -> Option<MachineCode<'_>> {
+        match &self.form {
+            Form::Ops(_) => None,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            Form::Code(jit) => Some(MachineCode {
+                bytes: jit.code(),
+                offsets: jit.offsets(),
+            }),
+        }
     }
 
     /// Name of the entry function.
@@ -94,9 +188,50 @@ impl Executable {
         if cpu.slot() >= self.maps.cpus() {
             return interpreter::ABORTED;
         }
-        // SAFETY: the operations were decoded from a verified program with these maps, which live as
-        // long as `self`, and the slot is one of theirs.
-        unsafe { interpreter::run(&self.ops, cpu, buff) }
+        // SAFETY: both forms were made from a verified program with these maps, which live as long as
+        // `self`, and the slot is one of theirs.
+        unsafe {
+            match &self.form {
+                Form::Ops(ops) => interpreter::run(ops, cpu, buff),
+                #[cfg(all(target_arch = "x86_64", unix))]
+                Form::Code(jit) => jit.run(cpu, buff),
+            }
+        }
+    }
+}
+
+impl Form {
+    fn of(verified: &Verified, maps: &Maps, options: &Options) -> Result<Self, ExecutableError> {
+        match options.engine {
+            Engine::Interpreter => Self::decode(verified, maps),
+            Engine::Jit => Self::compile(verified, maps, &options.jit),
+            Engine::Auto => match Self::compile(verified, maps, &options.jit) {
+                Err(e @ (ExecutableError::NoJit | ExecutableError::CodeMemory { .. })) => {
+                    log::info!("program {}: {e}", verified.program().name);
+                    Self::decode(verified, maps)
+                }
+                form => form,
+            },
+        }
+    }
+
+    fn decode(verified: &Verified, maps: &Maps) -> Result<Self, ExecutableError> {
+        let ops = decode::decode(&verified.program().insns, verified.notes(), maps)?;
+        Ok(Form::Ops(ops.into()))
+    }
+
+    #[cfg(all(target_arch = "x86_64", unix))]
+    fn compile(
+        verified: &Verified,
+        maps: &Maps,
+        options: &JitOptions,
+    ) -> Result<Self, ExecutableError> {
+        Jit::new(verified, maps, options).map(Form::Code)
+    }
+
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    fn compile(_: &Verified, _: &Maps, _: &JitOptions) -> Result<Self, ExecutableError> {
+        Err(ExecutableError::NoJit)
     }
 }
 

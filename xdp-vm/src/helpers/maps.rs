@@ -1,7 +1,7 @@
 //! Maps from the program's side.
 
 use super::{Env, outcome};
-use crate::maps::Map;
+use crate::maps::{Hash, Map};
 use crate::memory::pointer;
 
 /// The map that a register names.
@@ -15,7 +15,7 @@ pub(crate) unsafe fn map<'a>(register: u64) -> &'a Map {
     unsafe { &*std::ptr::with_exposed_provenance::<Map>(register as usize) }
 }
 
-pub(super) unsafe fn lookup_elem(
+pub(super) unsafe extern "C" fn lookup_elem(
     env: &mut Env<'_, '_>,
     r1: u64,
     key: u64,
@@ -27,7 +27,7 @@ pub(super) unsafe fn lookup_elem(
     unsafe { map(r1).lookup_raw(env.cpu.slot(), pointer(key)) }.expose_provenance() as u64
 }
 
-pub(super) unsafe fn update_elem(
+pub(super) unsafe extern "C" fn update_elem(
     env: &mut Env<'_, '_>,
     r1: u64,
     key: u64,
@@ -39,7 +39,7 @@ pub(super) unsafe fn update_elem(
     outcome(unsafe { map(r1).update_raw(env.cpu.slot(), pointer(key), pointer(value), flags) })
 }
 
-pub(super) unsafe fn delete_elem(
+pub(super) unsafe extern "C" fn delete_elem(
     _: &mut Env<'_, '_>,
     r1: u64,
     key: u64,
@@ -49,4 +49,14 @@ pub(super) unsafe fn delete_elem(
 ) -> u64 {
     // SAFETY: the contract: a map and a key of it.
     outcome(unsafe { map(r1).delete_raw(pointer(key)) })
+}
+
+/// The address of a value in a hash, or null: what compiled code calls where it knows the map.
+///
+/// # Safety
+/// A key of that hash can be read at `key`, and `cpu` is one that it was made for.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) unsafe extern "C" fn hash_lookup(hash: &Hash, cpu: u32, key: *const u8) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe { hash.lookup(cpu, key) }
 }

@@ -15,14 +15,15 @@ pub(crate) struct Env<'r, 'b> {
     pub(crate) buff: &'r mut XdpBuff<'b>,
 }
 
-/// A helper: r1 to r5 in, r0 out.
+/// A helper: r1 to r5 in, r0 out. The calling convention is one that compiled code can follow.
 ///
 /// # Safety
 /// The arguments keep the helper's contract, and the slot of the CPU is one that the maps have.
-pub(crate) type Helper = unsafe fn(&mut Env<'_, '_>, u64, u64, u64, u64, u64) -> u64;
+pub(crate) type Helper = unsafe extern "C" fn(&mut Env<'_, '_>, u64, u64, u64, u64, u64) -> u64;
 
 /// Numbers that the engines treat apart.
 pub(crate) const MAP_LOOKUP_ELEM: u32 = 1;
+pub(crate) const SMP_PROCESSOR_ID: u32 = 8;
 
 /// The helper of that number: one for each row of [`CONTRACTS`](crate::contract::CONTRACTS).
 pub(crate) fn helper(id: u32) -> Option<Helper> {
@@ -33,22 +34,36 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         5 => ktime_get_ns,
         6 => printk::trace_printk,
         7 => get_prandom_u32,
-        8 => get_smp_processor_id,
+        SMP_PROCESSOR_ID => get_smp_processor_id,
         44 => xdp_adjust_head,
         65 => xdp_adjust_tail,
         _ => return None,
     })
 }
 
-unsafe fn ktime_get_ns(env: &mut Env<'_, '_>, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+unsafe extern "C" fn ktime_get_ns(
+    env: &mut Env<'_, '_>,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
     env.cpu.now()
 }
 
-unsafe fn get_prandom_u32(env: &mut Env<'_, '_>, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+unsafe extern "C" fn get_prandom_u32(
+    env: &mut Env<'_, '_>,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
     u64::from(env.cpu.random_u32())
 }
 
-unsafe fn get_smp_processor_id(
+unsafe extern "C" fn get_smp_processor_id(
     env: &mut Env<'_, '_>,
     _: u64,
     _: u64,
@@ -60,7 +75,7 @@ unsafe fn get_smp_processor_id(
 }
 
 /// The distance is an `int` in the kernel: the upper half of the register is not looked at.
-unsafe fn xdp_adjust_head(
+unsafe extern "C" fn xdp_adjust_head(
     env: &mut Env<'_, '_>,
     _: u64,
     delta: u64,
@@ -72,7 +87,7 @@ unsafe fn xdp_adjust_head(
 }
 
 /// As above.
-unsafe fn xdp_adjust_tail(
+unsafe extern "C" fn xdp_adjust_tail(
     env: &mut Env<'_, '_>,
     _: u64,
     delta: u64,
