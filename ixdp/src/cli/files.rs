@@ -197,7 +197,10 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let error = OutFile::create(&dir.path().join("none/out")).unwrap_err();
         let cause = error.source.to_string();
-        assert!(cause.contains("there is no folder") && cause.contains("none;"), "{cause}");
+        assert!(
+            cause.contains("there is no folder") && cause.contains("none;"),
+            "{cause}"
+        );
 
         let mut null = OutFile::create(Path::new("/dev/null")).unwrap();
         null.file().unwrap().write_all(b"gone").unwrap();

@@ -117,6 +117,12 @@ impl Map {
         done.map_err(|errno| self.failed("delete", errno))
     }
 
+    /// True where user space may read the map and write it: it is not frozen, and its flags forbid
+    /// neither (`BPF_F_RDONLY`, `BPF_F_WRONLY`).
+    pub fn is_open(&self) -> bool {
+        !self.spec.frozen && self.spec.flags & (RDONLY | WRONLY) == 0
+    }
+
     /// Keys that there are. An entry that is there from the first to the last is listed once; one
     /// that comes or goes in between may be listed or not.
     pub fn keys(&self) -> Keys<'_> {
