@@ -84,7 +84,7 @@ impl FramePool {
         if count == 0 || count > MAX_FRAMES {
             return Err(PoolError::Count(count));
         }
-        let region = domain.allocate(count * geometry.stride)?;
+        let region = domain.allocate_frames(count * geometry.stride)?;
         let base = region.as_ptr();
         let frames = (0..count).map(|i| {
             // SAFETY: `count` strides lie in the region; each buffer is made into a frame once.
