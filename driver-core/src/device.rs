@@ -202,7 +202,7 @@ pub fn wait_until(
     limit: Duration,
     mut done: impl FnMut() -> bool,
 ) -> bool {
-    let end = clock.now() + limit;
+    let end = clock.now().saturating_add(limit);
     loop {
         let last = clock.now() >= end;
         if done() {
@@ -232,5 +232,15 @@ mod tests {
         assert!(held.upgrade().is_some());
         drop(doorbell);
         assert!(held.upgrade().is_none());
+    }
+
+    #[test]
+    fn the_longest_wait_does_not_overflow() {
+        assert!(wait_until(
+            &SystemClock,
+            Duration::ZERO,
+            Duration::MAX,
+            || true
+        ));
     }
 }
