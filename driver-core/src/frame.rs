@@ -45,12 +45,14 @@ impl Geometry {
     };
 
     /// True where headroom, buffer and reserve fit into the capacity, that into the stride, and the
-    /// stride is whole cache lines.
+    /// stride is whole cache lines, at most 64 KiB.
     pub fn is_valid(&self) -> bool {
-        self.buffer > 0
+        // All of it is the caller's word: no sum that could overflow.
+        let room = self.capacity.checked_sub(HEADROOM + TAIL_RESERVE);
+        room.is_some_and(|room| (1..=room).contains(&self.buffer))
             && self.capacity <= self.stride.min(u16::MAX as usize)
+            && self.stride <= 1 << 16
             && self.stride.is_multiple_of(64)
-            && HEADROOM + TAIL_RESERVE + self.buffer <= self.capacity
     }
 
     /// What lengths received into buffers of `buffer` bytes are held against. `None` where there is no
@@ -69,11 +71,6 @@ impl Geometry {
             .saturating_sub(HEADROOM)
             .try_into()
             .unwrap_or(0)
-    }
-
-    /// Most bytes of a packet that one frame holds behind the full headroom.
-    pub fn linear(&self) -> usize {
-        self.capacity - HEADROOM - TAIL_RESERVE
     }
 }
 

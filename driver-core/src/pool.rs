@@ -84,7 +84,7 @@ impl FramePool {
         if count == 0 || count > MAX_FRAMES {
             return Err(PoolError::Count(count));
         }
-        let region = domain.allocate(count * geometry.stride)?;
+        let region = domain.allocate_frames(count * geometry.stride)?;
         let base = region.as_ptr();
         let frames = (0..count).map(|i| {
             // SAFETY: `count` strides lie in the region; each buffer is made into a frame once.
@@ -452,15 +452,25 @@ mod tests {
             FramePool::new(&domain, Geometry::KERNEL, 0),
             Err(PoolError::Count(0))
         ));
-        let bad = Geometry {
-            stride: 4096,
-            capacity: 4096,
-            buffer: 4096,
+        let geometry = |stride, capacity, buffer| Geometry {
+            stride,
+            capacity,
+            buffer,
         };
-        assert!(matches!(
-            FramePool::new(&domain, bad, 1),
-            Err(PoolError::Geometry(_))
-        ));
+        for bad in [
+            geometry(4096, 4096, 4096),
+            geometry(4096, 4096, 0),
+            geometry(4000, 4000, 2048),
+            // Sums and products that wrap around to something small.
+            geometry(64, 64, usize::MAX - 575),
+            geometry(64, 64, usize::MAX),
+            geometry((1 << 63) + 4096, 4096, 2048),
+        ] {
+            assert!(
+                matches!(FramePool::new(&domain, bad, 2), Err(PoolError::Geometry(_))),
+                "{bad:?}"
+            );
+        }
         let narrow = DmaDomain::new(IovaRanges::new([(0, 8 << 20)])).unwrap();
         assert!(matches!(
             FramePool::new(&narrow, Geometry::KERNEL, 100_000),

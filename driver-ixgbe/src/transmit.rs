@@ -277,6 +277,11 @@ impl TxQueue for IxgbeTxQueue {
         self.ring.used()
     }
 
+    #[inline]
+    fn room(&self) -> usize {
+        self.ring.room()
+    }
+
     fn index(&self) -> u16 {
         self.index
     }

@@ -188,7 +188,7 @@ impl Forward {
         let (Some(rx), Some(tx), Some(mut pool)) = (bed.rx, bed.tx, bed.pool) else {
             return Err("no queue".into());
         };
-        let spares = pool.spares(4 * BATCH);
+        let spares = pool.spares(8 * BATCH);
         let mut case = Forward {
             nic: bed.nic,
             _port: bed._port,
@@ -200,7 +200,7 @@ impl Forward {
         // A round lives on the frames that the round before put on the transmit ring: the first ones
         // fill it.
         while case.tx.pending() < RING as usize - BATCH {
-            case.spares.refill(&mut pool, 4 * BATCH);
+            case.spares.refill(&mut pool, 8 * BATCH);
             case.fill();
             case.drain();
         }
@@ -223,7 +223,9 @@ impl Case for Forward {
         } = self;
         let mut packets = 0;
         loop {
-            tx.reclaim(spares);
+            if spares.len() < BATCH || tx.room() < BATCH {
+                tx.reclaim(spares);
+            }
             let n = rx.poll(BATCH, spares, |packet| {
                 if let Some(frame) = packet.take()
                     && let Err(reject) = tx.enqueue(frame)
