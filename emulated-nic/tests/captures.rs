@@ -109,21 +109,23 @@ fn pcap_in_both_byte_orders_and_resolutions() {
     }
 }
 
+/// A block of pcapng, in big endian.
+fn block(kind: u32, body: &[u32], data: &[u8]) -> Vec<u8> {
+    let padded = data.len().next_multiple_of(4);
+    let len = (12 + 4 * body.len() + padded) as u32;
+    let mut b = kind.to_be_bytes().to_vec();
+    b.extend(len.to_be_bytes());
+    body.iter().for_each(|w| b.extend(w.to_be_bytes()));
+    b.extend_from_slice(data);
+    b.resize(b.len() + padded - data.len(), 0);
+    b.extend(len.to_be_bytes());
+    b
+}
+
 /// pcapng by hand, in big endian: microseconds by default, a second interface in powers of two, an
 /// older packet block, a simple one, an unknown block.
 #[test]
 fn pcapng_units_interfaces_and_older_blocks() {
-    fn block(kind: u32, body: &[u32], data: &[u8]) -> Vec<u8> {
-        let padded = data.len().next_multiple_of(4);
-        let len = (12 + 4 * body.len() + padded) as u32;
-        let mut b = kind.to_be_bytes().to_vec();
-        b.extend(len.to_be_bytes());
-        body.iter().for_each(|w| b.extend(w.to_be_bytes()));
-        b.extend_from_slice(data);
-        b.resize(b.len() + padded - data.len(), 0);
-        b.extend(len.to_be_bytes());
-        b
-    }
     let frame = udp(61);
     let mut f = block(
         0x0a0d_0d0a,
@@ -366,6 +368,29 @@ fn a_paced_capture_keeps_its_intervals() {
         seen.push(counts.packets());
     }
     assert_eq!((seen, counts.cut()), (vec![1, 3, 3, 4, 4], 0));
+}
+
+#[test]
+fn a_pace_that_no_clock_can_keep_is_only_never_due() {
+    let mut f = block(
+        0x0a0d_0d0a,
+        &[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX],
+        &[],
+    );
+    // if_tsresol (9): whole seconds; end of options.
+    f.extend(block(1, &[1 << 16, 0, 9 << 16 | 1, 0, 0], &[]));
+    f.extend(block(6, &[0, 0, 0, 60, 60], &udp(60)));
+    f.extend(block(6, &[0, u32::MAX, u32::MAX, 60, 60], &udp(60)));
+    let dir = scratch();
+    let path = dir.path().join("x.pcapng");
+    fs::write(&path, f).unwrap();
+    let reader = CaptureReader::open(&path).unwrap().paced();
+    let counts = reader.counts();
+    let (mut nic, driver) = nic(Variant::I82599, Wire::new(reader, Sink::new()));
+    nic.advance(Duration::from_secs(2));
+    let _queues = driver.bring_up(64);
+    nic.advance(Duration::from_secs(1));
+    assert_eq!(counts.packets(), 1);
 }
 
 #[test]

@@ -389,12 +389,10 @@ impl Interface {
             return Duration::from_secs(self.offset);
         };
         let seconds = u128::from(units) / per_second;
+        // Less than 2^64, so the product fits. Units finer than a nanosecond lose what a Duration cannot
+        // hold.
         let rest = u128::from(units) % per_second;
-        // Units finer than a nanosecond lose what a Duration cannot hold.
-        let nanos = match rest.checked_mul(NANOS_PER_SECOND) {
-            Some(product) => product / per_second,
-            None => rest / (per_second / NANOS_PER_SECOND),
-        };
+        let nanos = rest * NANOS_PER_SECOND / per_second;
         Duration::new((seconds as u64).saturating_add(self.offset), nanos as u32)
     }
 }
