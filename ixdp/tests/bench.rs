@@ -206,7 +206,10 @@ fn a_zero_rate_says_why() {
     let said = intervals[0]["idle"].as_str().expect("a reason");
     assert!(said.contains("lost every frame"), "{said}");
     let (_, slow) = bench(&["--duration", "0.5", "--rate", "2000"]);
-    assert!((1..=1500).contains(&number(&slow["packets"])), "{slow}");
+    // The source's clock runs on for a moment after the seconds are taken.
+    let due = 2000.0 * (slow["seconds"].as_f64().unwrap() + 0.5);
+    let packets = number(&slow["packets"]);
+    assert!(packets > 0 && (packets as f64) < due, "{slow}");
 }
 
 /// A run without end; its stdout.

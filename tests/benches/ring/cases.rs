@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Row] = &[
     row("datapath with the drop sample, compiled", None, || {
         program(Engine::Auto)
     }),
-    row("peer: receive, buffers through the pool", None, || {
+    row("our driver, buffers through the pool", None, || {
         Recycle::make(true)
     }),
     row("peer: unchecked loop, receive", None, floor::Recycle::make),
