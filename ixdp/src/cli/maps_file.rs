@@ -349,6 +349,7 @@ mod tests {
             initial: None,
             frozen: false,
             variables: Vec::new(),
+            ..MapSpec::default()
         }
     }
 

@@ -8,6 +8,8 @@ mod op;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::buff::XdpBuff;
@@ -35,10 +37,16 @@ pub enum ExecutableError {
 /// with its own [`Cpu`].
 #[derive(Debug)]
 pub struct Executable {
-    name: String,
-    ops: Box<[Op]>,
+    body: Arc<Body>,
     /// Their addresses are in the operations.
     maps: Maps,
+}
+
+/// A program without what keeps its maps alive: what a program array holds.
+#[derive(Debug)]
+pub(crate) struct Body {
+    name: String,
+    ops: Box<[Op]>,
 }
 
 impl Executable {
@@ -68,15 +76,17 @@ impl Executable {
             }
         }
         Ok(Executable {
-            name: program.name.clone(),
-            ops: decode::decode(&program.insns, verified.notes(), maps)?.into(),
+            body: Arc::new(Body {
+                name: program.name.clone(),
+                ops: decode::decode(&program.insns, verified.notes(), maps)?.into(),
+            }),
             maps: maps.clone(),
         })
     }
 
     /// Name of the entry function.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.body.name
     }
 
     /// The maps that it works on.
@@ -84,8 +94,13 @@ impl Executable {
         &self.maps
     }
 
+    pub(crate) fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+
     /// Runs the program on one packet and gives what it returned: a verdict (0 aborted, 1 drop,
-    /// 2 pass, 3 tx, 4 redirect), or another number, which whoever asked must take as aborted.
+    /// 2 pass, 3 tx, 4 redirect: then [`Cpu::take_redirect`] says where to), or another number, which
+    /// whoever asked must take as aborted.
     ///
     /// A worker whose slot is not below [`Maps::cpus`] has no per-CPU values: 0 without a run.
     #[inline]
@@ -94,9 +109,20 @@ impl Executable {
         if cpu.slot() >= self.maps.cpus() {
             return interpreter::ABORTED;
         }
+        cpu.start();
         // SAFETY: the operations were decoded from a verified program with these maps, which live as
         // long as `self`, and the slot is one of theirs.
-        unsafe { interpreter::run(&self.ops, cpu, buff) }
+        let mut r0 = unsafe { interpreter::run(&self.body.ops, cpu, buff) };
+        // Each program that a tail call goes to starts from here.
+        while let Some(next) = cpu.next.take() {
+            // SAFETY: the address of a program in an array of a map that lives: see `Programs`. The
+            // array took only programs whose maps have the slots of its own.
+            r0 = unsafe {
+                let body = std::ptr::with_exposed_provenance::<Body>(next.get());
+                interpreter::run(&(*body).ops, cpu, buff)
+            };
+        }
+        r0
     }
 }
 
@@ -110,6 +136,9 @@ fn same(proved: &MapSpec, map: &MapSpec) -> bool {
             m.max_entries,
             m.flags,
             m.frozen,
+            m.inner
+                .as_deref()
+                .map(|i| (i.kind, i.key_size, i.value_size, i.flags)),
         )
     };
     shape(proved) == shape(map) && (!proved.frozen || proved.initial == map.initial)

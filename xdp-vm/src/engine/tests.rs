@@ -555,6 +555,7 @@ fn spec(name: &str, kind: MapKind) -> MapSpec {
         initial: None,
         frozen: false,
         variables: Vec::new(),
+        ..MapSpec::default()
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_FORMAT: usize = 1024;
 const MAX_ARGS: usize = 3;
 const MAX_WIDTH: usize = 256;
 
-pub(super) unsafe fn trace_printk(
+pub(super) unsafe extern "C" fn trace_printk(
     env: &mut Env<'_, '_>,
     format: u64,
     size: u64,

@@ -192,6 +192,7 @@ fn data_map(section: &Section<'_>) -> Result<MapSpec, LoadError> {
         initial: (!section.zeroed).then(|| section.data.to_vec()),
         frozen: read_only,
         variables: Vec::new(),
+        ..MapSpec::default()
     })
 }
 
@@ -275,6 +276,7 @@ fn spec(
         initial: None,
         frozen: false,
         variables: Vec::new(),
+        ..MapSpec::default()
     })
 }
 

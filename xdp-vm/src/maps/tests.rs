@@ -16,6 +16,7 @@ fn spec(kind: MapKind, key_size: u32, value_size: u32, max_entries: u32) -> MapS
         initial: None,
         frozen: false,
         variables: Vec::new(),
+        ..MapSpec::default()
     }
 }
 
@@ -220,7 +221,7 @@ fn absurd_declarations_are_refused_before_memory_is_taken() {
         odd.flags = 1 << 20;
         assert!(refused(odd).contains("flags 0x100000"));
     }
-    assert!(refused(spec(MapKind::Array, 8, 8, 1)).contains("an array's has 4"));
+    assert!(refused(spec(MapKind::Array, 8, 8, 1)).contains("its kind has 4"));
     assert!(refused(spec(MapKind::Hash, 0, 8, 1)).contains("a key of 0 bytes"));
     assert!(refused(spec(MapKind::Hash, 513, 8, 1)).contains("a key of 513 bytes"));
     assert!(refused(spec(MapKind::PercpuArray, 4, 40_000, 1)).contains("40000 bytes"));
@@ -266,6 +267,7 @@ fn recycle(buckets: u64) {
     let mut layout = layout::layouts(std::slice::from_ref(&spec), 4).unwrap()[0];
     layout.buckets = buckets;
     let m = &Map {
+        index: 0,
         storage: Storage::Hash(Hash::new(&spec, &layout, 4).unwrap()),
         spec,
         cpus: 4,

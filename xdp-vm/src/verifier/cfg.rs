@@ -223,7 +223,12 @@ fn check_imm64(i: &Insn, second: &Insn, maps: &[MapSpec]) -> Result<(), Cause> {
     match i.src {
         imm64::VALUE => Ok(()),
         imm64::MAP => {
-            map(i.imm)?;
+            let spec = map(i.imm)?;
+            if spec.kind.is_of_maps() && spec.inner.is_none() {
+                return Err(Cause::NoInnerMap {
+                    map: spec.name.clone(),
+                });
+            }
             reserved(&[("imm of the second half", i64::from(second.imm))])
         }
         imm64::MAP_VALUE => {
