@@ -43,6 +43,9 @@ pub struct Program {
     pub lines: Vec<Line>,
     /// Names of the kernel functions that calls of kind [`call::KFUNC`](crate::insn::call::KFUNC) name.
     pub kfuncs: Vec<String>,
+    /// What calls of kind [`call::UNRESOLVED`](crate::insn::call::UNRESOLVED) stand for: instructions
+    /// that need a type which is not here.
+    pub unresolved: Vec<String>,
 }
 
 /// A function of a program.

@@ -36,6 +36,8 @@ pub enum Cause {
     UnknownHelper { id: i32 },
     #[error("the kernel function `{name}` is not available here")]
     UnknownKernelFunction { name: String },
+    #[error("it needs `{what}`, of a type of the kernel that is not here")]
+    UnresolvedType { what: String },
     #[error("a call through a register is not allowed")]
     IndirectCall,
     #[error("the legacy packet loads (ABS, IND) are not for XDP programs")]
@@ -236,6 +238,9 @@ impl Cause {
             }
             UnknownHelper { .. } | UnknownKernelFunction { .. } => {
                 "see the list of helpers; a later version may have it".into()
+            }
+            UnresolvedType { .. } => {
+                "ask for the type first (`bpf_core_type_exists`), or do without it".into()
             }
             IndirectCall | LegacyPacketLoad | FunctionAddress => {
                 "compile without it; clang does not make it from ordinary C for XDP".into()

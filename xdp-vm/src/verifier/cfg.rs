@@ -340,8 +340,10 @@ fn check_jump(i: &Insn) -> Result<(), Cause> {
         jmp::CALL if wide && i.is_reg() => Err(Cause::IndirectCall),
         jmp::CALL if wide => match i.src {
             // Whether there is such a function is asked where the call is reached: objects guard
-            // calls of functions that not every kernel has.
-            call::HELPER | call::LOCAL | call::KFUNC => reserved(&[dst(i), off(i)]),
+            // calls of functions, and uses of types, that not every kernel has.
+            call::HELPER | call::LOCAL | call::KFUNC | call::UNRESOLVED => {
+                reserved(&[dst(i), off(i)])
+            }
             _ => reserved(&[src(i)]),
         },
         jmp::EXIT if wide && !i.is_reg() => reserved(&[dst(i), src(i), off(i), imm(i)]),

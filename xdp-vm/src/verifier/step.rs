@@ -249,6 +249,12 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             let name = name.unwrap_or_else(|| format!("number {}", i.imm));
             Err(Cause::UnknownKernelFunction { name })
         }
+        jmp::CALL if i.src == insn::call::UNRESOLVED => {
+            let what = usize::try_from(i.imm).ok();
+            let what = what.and_then(|n| env.program.unresolved.get(n)).cloned();
+            let what = what.unwrap_or_else(|| format!("number {}", i.imm));
+            Err(Cause::UnresolvedType { what })
+        }
         jmp::CALL => {
             let contract =
                 contract::contract(i.imm as u32).ok_or(Cause::UnknownHelper { id: i.imm })?;
