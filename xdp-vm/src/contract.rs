@@ -26,6 +26,10 @@ pub enum Arg {
     ReadMemOrNull,
     /// Memory that is written, and need not be initialised; the next argument is its size in bytes.
     WriteMem,
+    /// Memory that is read and written; the next argument is its size in bytes.
+    ReadWriteMem,
+    /// Four bytes that are read and written.
+    Word,
     /// Size of the memory argument before it, in bytes: at least 1.
     Size,
     /// As `Size`, and zero is allowed.
@@ -172,6 +176,11 @@ pub const CONTRACTS: &[Contract] = &[
     row(54, "bpf_xdp_adjust_meta", &[Arg::Context, Arg::Scalar]).moves_packet(),
     row(65, "bpf_xdp_adjust_tail", &[Arg::Context, Arg::Scalar]).moves_packet(),
     row(
+        69,
+        "bpf_fib_lookup",
+        &[Arg::Context, Arg::ReadWriteMem, Arg::Size, Arg::Scalar],
+    ),
+    row(
         87,
         "bpf_map_push_elem",
         &[Arg::Map, Arg::MapValue, Arg::Scalar],
@@ -193,6 +202,17 @@ pub const CONTRACTS: &[Contract] = &[
     .on(&[MapKind::Ringbuf]),
     row(134, "bpf_ringbuf_query", &[Arg::Map, Arg::Scalar]).on(&[MapKind::Ringbuf]),
     row(160, "bpf_ktime_get_coarse_ns", &[]),
+    row(
+        163,
+        "bpf_check_mtu",
+        &[
+            Arg::Context,
+            Arg::Scalar,
+            Arg::Word,
+            Arg::Scalar,
+            Arg::Scalar,
+        ],
+    ),
     row(188, "bpf_xdp_get_buff_len", &[Arg::Context]),
     row(
         189,
@@ -275,7 +295,10 @@ mod tests {
         for c in CONTRACTS {
             assert!(c.args.len() <= 5, "{}", c.name);
             for (n, arg) in c.args.iter().enumerate() {
-                let sized = matches!(arg, Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem);
+                let sized = matches!(
+                    arg,
+                    Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem
+                );
                 let size = c.args.get(n + 1);
                 let is_size = matches!(size, Some(Arg::Size | Arg::SizeOrZero));
                 assert_eq!(sized, is_size, "{} argument {}", c.name, n + 1);

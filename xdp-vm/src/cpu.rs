@@ -3,8 +3,10 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use crate::memory::Block;
+use crate::network::Network;
 use crate::redirect::Redirect;
 use crate::trace::Trace;
 
@@ -26,6 +28,7 @@ pub struct Cpu {
     clock: Clock,
     /// What programs printed.
     pub trace: Trace,
+    network: Option<Arc<dyn Network>>,
     /// Where the program that runs, or ran last, said that the packet goes.
     pub(crate) redirect: Option<Redirect>,
     /// Tail calls that the run has made.
@@ -61,6 +64,7 @@ impl Cpu {
             random: fastrand::Rng::new(),
             clock: Clock::Monotonic,
             trace: Trace::default(),
+            network: None,
             redirect: None,
             tail_calls: 0,
             next: None,
@@ -88,6 +92,15 @@ impl Cpu {
 
     pub(crate) fn random_u32(&mut self) -> u32 {
         self.random.u32(..)
+    }
+
+    /// Gives programs the host's network to ask. Without one they are told that there is no interface.
+    pub fn set_network(&mut self, network: Arc<dyn Network>) {
+        self.network = Some(network);
+    }
+
+    pub(crate) fn network(&self) -> Option<&dyn Network> {
+        self.network.as_deref()
     }
 
     /// Where the last run sent its packet, to be acted on where its verdict is 4 (redirect); `None`

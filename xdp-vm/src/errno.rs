@@ -16,10 +16,12 @@ impl Errno {
     pub const EACCES: Errno = Errno(13);
     pub const EFAULT: Errno = Errno(14);
     pub const EEXIST: Errno = Errno(17);
+    pub const ENODEV: Errno = Errno(19);
     pub const EINVAL: Errno = Errno(22);
     pub const ENOSPC: Errno = Errno(28);
     pub const EOVERFLOW: Errno = Errno(75);
     pub const EOPNOTSUPP: Errno = Errno(95);
+    pub const EAFNOSUPPORT: Errno = Errno(97);
 }
 
 impl Errno {
@@ -43,6 +45,8 @@ impl fmt::Display for Errno {
             Errno::ENOSPC => "ENOSPC, the map is full",
             Errno::EOVERFLOW => "EOVERFLOW, the value is too large",
             Errno::EOPNOTSUPP => "EOPNOTSUPP, the kind of map does not do this",
+            Errno::ENODEV => "ENODEV, no such device",
+            Errno::EAFNOSUPPORT => "EAFNOSUPPORT, not an address of IPv4 or IPv6",
             Errno::EINVAL => "EINVAL, invalid argument",
             Errno(other) => return write!(f, "errno {other}"),
         };

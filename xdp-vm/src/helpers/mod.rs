@@ -5,6 +5,7 @@
 mod csum;
 mod events;
 pub(crate) mod maps;
+mod network;
 mod printk;
 mod time;
 mod xdp;
@@ -51,6 +52,7 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         51 => xdp::redirect_map,
         54 => xdp::adjust_meta,
         65 => xdp::adjust_tail,
+        69 => network::fib_lookup,
         87 => maps::push_elem,
         88 => maps::pop_elem,
         89 => maps::peek_elem,
@@ -59,6 +61,7 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         130 => events::ringbuf_output,
         134 => events::ringbuf_query,
         160 => time::ktime_get_coarse_ns,
+        163 => network::check_mtu,
         188 => xdp::get_buff_len,
         189 => xdp::load_bytes,
         190 => xdp::store_bytes,

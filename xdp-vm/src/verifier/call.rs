@@ -82,7 +82,12 @@ pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> R
                 memory_argument(contract, reg, &value)?;
                 memory::helper(env, state, reg, u64::from(size), access)?;
             }
-            Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem => {
+            Arg::Word => {
+                memory_argument(contract, reg, &value)?;
+                memory::helper(env, state, reg, 4, Access::Read)?;
+                memory::helper(env, state, reg, 4, Access::Write)?;
+            }
+            Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem => {
                 // The size comes next, and decides how much is touched.
                 let rule = contract.args.get(n + 1).copied();
                 sized_memory(env, state, contract, reg, arg, rule)?;
@@ -188,7 +193,10 @@ fn sized_memory(
         };
     }
     memory_argument(contract, reg, &value)?;
-    if arg == Arg::WriteMem {
+    if arg == Arg::ReadWriteMem {
+        memory::helper(env, state, reg, most, Access::Read)?;
+    }
+    if matches!(arg, Arg::WriteMem | Arg::ReadWriteMem) {
         // Only what is surely written becomes readable.
         if least == most {
             return memory::helper(env, state, reg, most, Access::Write);

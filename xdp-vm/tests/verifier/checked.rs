@@ -681,6 +681,23 @@ impl Machine<'_> {
                 self.num(3)?;
                 Ok(Value::Num(self.rng.u64(0..5)))
             }
+            69 => {
+                self.context()?;
+                let size = self.size(3, 1)?;
+                self.reads(2, size)?;
+                self.writes(2, size)?;
+                self.num(4)?;
+                Ok(Value::Num(self.result()))
+            }
+            163 => {
+                self.context()?;
+                self.num(2)?;
+                self.reads(3, 4)?;
+                self.writes(3, 4)?;
+                self.num(4)?;
+                self.num(5)?;
+                Ok(Value::Num(self.result()))
+            }
             87..=89 => {
                 let kinds: &[u32] = if id == 88 { &[22, 23] } else { &[22, 23, 30] };
                 let n = self.map(1, kinds)?;

@@ -1210,4 +1210,25 @@ pub(crate) const CASES: &[Refused] = &[
         Cause::ArgumentMap { .. },
         "*(u32 *)(r10 - 4) = 1\n r2 = r10\n r2 += -4\n r1 = map 0\n r3 = 0\n call 195\n exit"
     ),
+    refused!(
+        "a length that was never set",
+        Cause::StackRangeUninitialised { .. },
+        "r2 = 0\n r3 = r10\n r3 += -4\n r4 = 0\n r5 = 0\n call 163\n exit",
+        STACK
+    ),
+    refused!(
+        "a MTU written into a constant",
+        Cause::ReadOnlyMap { .. },
+        "r2 = 0\n r3 = value 2 + 0\n r4 = 0\n r5 = 0\n call 163\n exit"
+    ),
+    refused!(
+        "a route written into a constant",
+        Cause::ReadOnlyMap { .. },
+        "r2 = value 2 + 0\n r3 = 16\n r4 = 0\n call 69\n exit"
+    ),
+    refused!(
+        "a route past the stack's end",
+        Cause::StackBounds { .. },
+        "*(u64 *)(r10 - 8) = 2\n r2 = r10\n r2 += -8\n r3 = 64\n r4 = 0\n call 69\n exit"
+    ),
 ];
