@@ -126,6 +126,10 @@ impl TxQueue for ListTx {
         self.ring.len()
     }
 
+    fn room(&self) -> usize {
+        self.room - self.ring.len()
+    }
+
     fn index(&self) -> u16 {
         0
     }

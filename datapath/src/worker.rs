@@ -137,7 +137,7 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         mut pool: FramePool,
         size: BatchSize,
     ) -> Self {
-        let mut spares = pool.spares(4 * size.frames());
+        let mut spares = pool.spares(8 * size.frames());
         spares.refill(&mut pool, size.frames());
         let returned = Vec::with_capacity(size.frames());
         let chain = Vec::with_capacity(size.frames_per_packet);
@@ -158,9 +158,6 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
 
     /// Polls once. Returns how many packets there were.
     pub fn poll(&mut self) -> usize {
-        if self.tx.pending() > 0 {
-            self.tx.reclaim(&mut self.spares);
-        }
         self.balance();
         let mut seen = Batch::default();
         let bytes_before = self.rx.counters().bytes.get();
@@ -207,15 +204,22 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
         received
     }
 
-    /// Keeps one to three batches of spares: one is what a poll can need, and in between forwarding
-    /// swaps frames between the two rings without meeting the pool.
+    /// Sees that this poll finds a batch of spares, and room for a batch on the transmit ring. What was
+    /// sent comes first: so forwarding swaps frames between the two rings, several batches at a time,
+    /// and leaves the pool alone.
     #[inline]
     fn balance(&mut self) {
         let batch = self.size.frames();
+        if self.spares.len() >= batch && self.tx.room() >= batch {
+            return;
+        }
+        self.tx.reclaim(&mut self.spares);
         if self.spares.len() < batch {
             self.spares.refill(&mut self.pool, batch);
-        } else if self.spares.len() > 3 * batch {
-            self.spares.drain_to(&mut self.pool, 2 * batch);
+        } else if self.tx.room() < batch {
+            // The spares are full, and what else was sent waits behind them.
+            self.spares.drain_to(&mut self.pool, batch);
+            self.tx.reclaim(&mut self.spares);
         }
     }
 

@@ -5,9 +5,11 @@
 //! as a [`Doorbell`], so that the packet path is the same stores on hardware and on a model.
 #![allow(unsafe_code)]
 
+use std::any::Any;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -70,8 +72,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Writes the 32-bit register at byte `offset` of the register BAR.
     fn write32(&self, offset: u32, value: u32);
 
-    /// The tail register at `offset`, for the one queue that owns it. It stays valid as long as the
-    /// device does.
+    /// The tail register at `offset`, for the one queue that owns it. It keeps the memory or mapping
+    /// behind it, so that a queue may outlive the device.
     fn doorbell(&self, offset: u32) -> Result<Doorbell, DeviceError>;
 
     /// Reads 16 bits of PCI configuration space at byte `offset`.
@@ -132,8 +134,11 @@ impl Clock for SystemClock {
 }
 
 /// The tail register of one queue, written from the packet path.
-#[derive(Debug)]
-pub struct Doorbell(NonNull<u32>);
+pub struct Doorbell {
+    register: NonNull<u32>,
+    /// Keeps what `register` points to, since a queue may outlive the handle on its device.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
 
 // SAFETY: it is used by the one queue that owns it, on whatever thread that is.
 unsafe impl Send for Doorbell {}
@@ -141,14 +146,19 @@ unsafe impl Send for Doorbell {}
 impl Doorbell {
     /// # Safety
     /// `register` must point to a 4-aligned register, or an atomic in its place, that stays valid for
-    /// as long as the device does that hands this doorbell out.
-    pub unsafe fn new(register: NonNull<u32>) -> Self {
-        Doorbell(register)
+    /// as long as `owner` lives, and that nothing accesses but atomically.
+    pub unsafe fn new(register: NonNull<u32>, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        Doorbell {
+            register,
+            _owner: owner,
+        }
     }
 
-    /// A tail in ordinary memory: for devices made of it, as tests have.
-    pub fn in_memory(tail: &'static AtomicU32) -> Self {
-        Doorbell(NonNull::from(tail).cast())
+    /// Tail `index` in ordinary memory: for devices that are models. `None` where there is no such tail.
+    pub fn in_memory(tails: &Arc<[AtomicU32]>, index: usize) -> Option<Self> {
+        let register = NonNull::from(tails.get(index)?).cast();
+        // SAFETY: an atomic, in memory that is held.
+        Some(unsafe { Doorbell::new(register, Arc::new(tails.clone())) })
     }
 
     /// Stores `tail`, after all descriptors and packet bytes that were written before.
@@ -161,9 +171,16 @@ impl Doorbell {
         unsafe {
             std::arch::asm!("dmb oshst", options(nostack, preserves_flags));
         }
-        // SAFETY: valid by the contract of `new`. A 32-bit atomic store is one store instruction,
+        // SAFETY: valid by the contract of `new`, as the owner lives. A 32-bit atomic store is one store instruction,
         // which is what a register needs and what a model's thread reads with Acquire.
-        unsafe { AtomicU32::from_ptr(self.0.as_ptr()) }.store(tail.to_le(), Ordering::Release);
+        unsafe { AtomicU32::from_ptr(self.register.as_ptr()) }
+            .store(tail.to_le(), Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Doorbell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Doorbell").field(&self.register).finish()
     }
 }
 
@@ -185,7 +202,7 @@ pub fn wait_until(
     limit: Duration,
     mut done: impl FnMut() -> bool,
 ) -> bool {
-    let end = clock.now() + limit;
+    let end = clock.now().saturating_add(limit);
     loop {
         let last = clock.now() >= end;
         if done() {
@@ -195,5 +212,35 @@ pub fn wait_until(
             return false;
         }
         clock.sleep(every);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doorbell_keeps_its_tail() {
+        let tails: Arc<[AtomicU32]> = (0..2).map(|_| AtomicU32::new(0)).collect();
+        let doorbell = Doorbell::in_memory(&tails, 1).unwrap();
+        assert!(Doorbell::in_memory(&tails, 2).is_none());
+        doorbell.ring(7);
+        assert_eq!(tails[1].load(Ordering::Acquire).to_le(), 7);
+        let held = Arc::downgrade(&tails);
+        drop(tails);
+        doorbell.ring(8);
+        assert!(held.upgrade().is_some());
+        drop(doorbell);
+        assert!(held.upgrade().is_none());
+    }
+
+    #[test]
+    fn the_longest_wait_does_not_overflow() {
+        assert!(wait_until(
+            &SystemClock,
+            Duration::ZERO,
+            Duration::MAX,
+            || true
+        ));
     }
 }

@@ -102,6 +102,15 @@ impl DmaDomain {
     /// Takes a region of at least `size` bytes, zeroed, rounded up to whole huge pages of address
     /// space. Its memory goes back when the last handle on it is dropped.
     pub fn allocate(&self, size: usize) -> Result<DmaRegion, DmaError> {
+        self.take(size, false)
+    }
+
+    /// As [`allocate`](Self::allocate), for memory whose bytes frames own: no ring can be laid over it.
+    pub(crate) fn allocate_frames(&self, size: usize) -> Result<DmaRegion, DmaError> {
+        self.take(size, true)
+    }
+
+    fn take(&self, size: usize, frames: bool) -> Result<DmaRegion, DmaError> {
         if size == 0 {
             return Err(DmaError::Empty);
         }
@@ -126,6 +135,7 @@ impl DmaDomain {
                 len,
                 iova,
                 file,
+                frames,
             }))),
             Err(source) => {
                 // A failed fixed mapping may have taken the reservation with it.
@@ -172,6 +182,8 @@ struct Mapping {
     len: usize,
     iova: u64,
     file: File,
+    /// Its bytes are owned by frames.
+    frames: bool,
 }
 
 // SAFETY: the mapping is plain shared memory; those who reach into it say how they share it.
@@ -194,6 +206,11 @@ impl DmaRegion {
     /// Address of the first byte as devices see it; the rest follows without a gap.
     pub fn iova(&self) -> u64 {
         self.0.iova
+    }
+
+    /// True where frames own the bytes: references to them are handed out, so nobody else may.
+    pub(crate) fn holds_frames(&self) -> bool {
+        self.0.frames
     }
 
     /// The memory as a file, from offset 0: what another process needs to map the same bytes.

@@ -45,28 +45,32 @@ impl Geometry {
     };
 
     /// True where headroom, buffer and reserve fit into the capacity, that into the stride, and the
-    /// stride is whole cache lines.
+    /// stride is whole cache lines, at most 64 KiB.
     pub fn is_valid(&self) -> bool {
-        self.buffer > 0
+        // All of it is the caller's word: no sum that could overflow.
+        let room = self.capacity.checked_sub(HEADROOM + TAIL_RESERVE);
+        room.is_some_and(|room| (1..=room).contains(&self.buffer))
             && self.capacity <= self.stride.min(u16::MAX as usize)
+            && self.stride <= 1 << 16
             && self.stride.is_multiple_of(64)
-            && HEADROOM + TAIL_RESERVE + self.buffer <= self.capacity
     }
 
     /// What lengths received into buffers of `buffer` bytes are held against. `None` where there is no
     /// buffer, or it does not fit behind the headroom.
-    pub fn receive_limit(&self, buffer: usize) -> Option<ReceiveLimit> {
-        let room = self.capacity.checked_sub(HEADROOM)?;
-        let fits = (1..=room).contains(&buffer) && room <= u16::MAX as usize;
-        fits.then_some(ReceiveLimit {
-            room: room as u16,
-            buffer: buffer as u16,
-        })
+    pub(crate) fn receive_limit(&self, buffer: usize) -> Option<ReceiveLimit> {
+        let (room, buffer) = (self.room(), u16::try_from(buffer).ok()?);
+        (1..=room)
+            .contains(&buffer)
+            .then_some(ReceiveLimit { room, buffer })
     }
 
-    /// Most bytes of a packet that one frame holds behind the full headroom.
-    pub fn linear(&self) -> usize {
-        self.capacity - HEADROOM - TAIL_RESERVE
+    /// Bytes behind the full headroom; 0 where the geometry is impossible.
+    #[inline]
+    pub(crate) fn room(&self) -> u16 {
+        self.capacity
+            .saturating_sub(HEADROOM)
+            .try_into()
+            .unwrap_or(0)
     }
 }
 
@@ -92,7 +96,7 @@ const ROOM: u64 = 0xffff << ROOM_SHIFT;
 
 /// What received lengths are held against, for the frames of one geometry.
 #[derive(Clone, Copy, Debug)]
-pub struct ReceiveLimit {
+pub(crate) struct ReceiveLimit {
     /// Room of such a frame.
     room: u16,
     /// Most bytes: no more than the room.
@@ -103,6 +107,43 @@ pub struct ReceiveLimit {
 unsafe impl Send for Frame {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Frame {}
+
+/// What frames have in common: their states' bits that all have, and that any has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameKinds {
+    all: u64,
+    any: u64,
+}
+
+impl FrameKinds {
+    /// Of no frame.
+    pub(crate) fn none() -> Self {
+        FrameKinds {
+            all: u64::MAX,
+            any: 0,
+        }
+    }
+
+    /// And of this one.
+    #[inline]
+    pub(crate) fn add(&mut self, frame: &Frame) {
+        self.all &= frame.state;
+        self.any |= frame.state;
+    }
+
+    /// True where there is a frame and every one has this room.
+    #[inline]
+    pub(crate) fn all_have(&self, room: u16) -> bool {
+        self.all >> ROOM_SHIFT == u64::from(room) && self.any >> ROOM_SHIFT == u64::from(room)
+    }
+}
+
+impl ReceiveLimit {
+    /// True where `frame` is of the limit's geometry.
+    pub(crate) fn is_for(&self, frame: &Frame) -> bool {
+        frame.room() == self.room
+    }
+}
 
 impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -186,7 +227,7 @@ impl Frame {
     /// Bytes of the buffer, headroom and reserve included.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.room() + HEADROOM
+        usize::from(self.room()) + HEADROOM
     }
 
     /// True where the packet goes on in the next frame.
@@ -225,7 +266,7 @@ impl Frame {
     /// changed, where they would not fit: a device that lies about its length must not widen our view.
     #[inline]
     pub fn set_received(&mut self, len: usize) -> bool {
-        if len > self.room() {
+        if len > usize::from(self.room()) {
             return false;
         }
         self.state = self.state & ROOM | (len as u64) << LEN_SHIFT | HEADROOM as u64;
@@ -233,11 +274,14 @@ impl Frame {
     }
 
     /// As [`set_received`](Self::set_received), on the packet path: 1 byte at least, and no more than
-    /// `limit` allows. False too where the frame is not of the limit's geometry.
+    /// `limit` allows.
+    ///
+    /// # Safety
+    /// The frame must be of the limit's geometry.
     #[inline]
-    pub fn receive(&mut self, limit: ReceiveLimit, len: usize) -> bool {
-        let same = (self.state >> ROOM_SHIFT) as u16 == limit.room;
-        if len.wrapping_sub(1) >= usize::from(limit.buffer) || !same {
+    pub(crate) unsafe fn receive_unchecked(&mut self, limit: ReceiveLimit, len: usize) -> bool {
+        debug_assert!(limit.is_for(self));
+        if len.wrapping_sub(1) >= usize::from(limit.buffer) {
             return false;
         }
         let room = u64::from(limit.room) << ROOM_SHIFT;
@@ -282,18 +326,6 @@ impl Frame {
         })
     }
 
-    /// True where every frame has `capacity`.
-    #[inline]
-    pub(crate) fn all_have(frames: &[Frame], capacity: usize) -> bool {
-        // What all have in common, and what any has: the same where all are alike. No early end, so
-        // that this is two operations a frame.
-        let (all, any) = frames.iter().fold((u64::MAX, 0), |(all, any), frame| {
-            (all & frame.state, any | frame.state)
-        });
-        let room = capacity.wrapping_sub(HEADROOM) as u64;
-        frames.is_empty() || (all >> ROOM_SHIFT == room && any >> ROOM_SHIFT == room)
-    }
-
     /// Forgets the packet: full headroom, no bytes.
     #[inline]
     pub(crate) fn clear(&mut self) {
@@ -302,8 +334,8 @@ impl Frame {
 
     /// Bytes of the buffer behind the full headroom.
     #[inline]
-    fn room(&self) -> usize {
-        (self.state >> ROOM_SHIFT) as usize
+    pub(crate) fn room(&self) -> u16 {
+        (self.state >> ROOM_SHIFT) as u16
     }
 }
 

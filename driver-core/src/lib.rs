@@ -31,6 +31,7 @@ mod packet;
 mod pool;
 mod port;
 mod ring;
+mod rx_slots;
 mod thread;
 mod tx_ring;
 
@@ -39,7 +40,7 @@ pub use device::{
     ALL_ONES, Clock, Device, DeviceError, Doorbell, Identity, SystemClock, read_present, wait_until,
 };
 pub use dma::{DmaDomain, DmaError, DmaRegion, HUGE_PAGE};
-pub use frame::{Frame, Geometry, HEADROOM, RangeError, ReceiveLimit, TAIL_RESERVE};
+pub use frame::{Frame, Geometry, HEADROOM, RangeError, TAIL_RESERVE};
 pub use iova::IovaRanges;
 pub use packet::{Checksum, L3, L4, RssHash, RssKind, RxMetadata, RxPacket};
 pub use pool::{FramePool, MAX_FRAMES, PoolError, PoolTraffic, Spares};
@@ -48,5 +49,6 @@ pub use port::{
     RxQueue, TxQueue, TxReason, TxReject,
 };
 pub use ring::{Descriptor, DescriptorRing};
+pub use rx_slots::{RxAround, RxRun, RxSlot, RxSlots};
 pub use thread::{allowed_cpus, pin_thread};
 pub use tx_ring::{TxRing, TxSlot};

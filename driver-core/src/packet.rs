@@ -21,7 +21,7 @@ pub struct RxPacket<'a> {
 
 impl<'a> RxPacket<'a> {
     /// For drivers: a packet whose buffers have had their lengths set by
-    /// [`Frame::set_received`] or [`Frame::receive`]. `descriptor` holds what the device wrote about
+    /// [`Frame::set_received`]. `descriptor` holds what the device wrote about
     /// the packet, which `decode` reads.
     #[inline(always)]
     pub fn new(

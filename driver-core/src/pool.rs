@@ -84,7 +84,7 @@ impl FramePool {
         if count == 0 || count > MAX_FRAMES {
             return Err(PoolError::Count(count));
         }
-        let region = domain.allocate(count * geometry.stride)?;
+        let region = domain.allocate_frames(count * geometry.stride)?;
         let base = region.as_ptr();
         let frames = (0..count).map(|i| {
             // SAFETY: `count` strides lie in the region; each buffer is made into a frame once.
@@ -166,13 +166,10 @@ impl FramePool {
 
     /// A stack of at most `limit` spare frames of this pool's geometry, empty yet.
     pub fn spares(&self, limit: usize) -> Spares {
-        let Shared {
-            geometry, delta, ..
-        } = *self.shared;
         Spares {
             frames: Vec::with_capacity(limit),
-            geometry,
-            delta,
+            room: self.shared.geometry.room(),
+            delta: self.shared.delta,
         }
     }
 
@@ -253,12 +250,13 @@ fn forget_pool(pool: &Arc<Shared>) {
     pools.retain(|p| !Arc::ptr_eq(p, pool));
 }
 
-/// A worker's stack of spare frames, all of one geometry: what [`RxQueue::poll`](crate::RxQueue::poll)
+/// A worker's stack of spare frames, all of one size: what [`RxQueue::poll`](crate::RxQueue::poll)
 /// re-arms slots with and [`TxQueue::reclaim`](crate::TxQueue::reclaim) fills.
 #[derive(Debug)]
 pub struct Spares {
     frames: Vec<Frame>,
-    geometry: Geometry,
+    /// Bytes of such a frame behind the full headroom.
+    room: u16,
     delta: u64,
 }
 
@@ -270,7 +268,7 @@ impl Spares {
     }
 
     /// Takes the buffer out of `slot`, with its packet, and leaves the frame that came last in its
-    /// place. `None`, and nothing changed, where there is none.
+    /// place. `None`, and the slot is as it was, where there is none.
     #[inline]
     pub(crate) fn swap_into(&mut self, slot: &mut Frame) -> Option<Frame> {
         let last = self.frames.len().checked_sub(1)?;
@@ -284,39 +282,44 @@ impl Spares {
         }
     }
 
-    /// Adds a frame. One of another geometry, or past the limit, goes home to its pool instead.
+    /// Adds a frame. One of another size, or past the limit, goes home to its pool instead.
     #[inline]
     pub fn push(&mut self, frame: Frame) {
-        if frame.capacity() == self.geometry.capacity && self.frames.len() < self.frames.capacity()
-        {
+        if frame.room() == self.room && self.frames.len() < self.frames.capacity() {
             self.frames.push(frame);
         } else {
             drop(frame);
         }
     }
 
-    /// Takes over all of `frames`, in order. Those of another geometry, or past the limit, go home.
+    /// Bytes behind the headroom of its frames.
+    #[inline]
+    pub(crate) fn frame_room(&self) -> u16 {
+        self.room
+    }
+
+    /// Takes over all of `frames`, in order. Those of another size, or past the limit, go home. `alike`
+    /// says that none is of another size.
     ///
     /// # Safety
-    /// `frames` must hold a frame each, and nobody may use what is there afterwards.
+    /// `frames` must hold a frame each, `alike` be true of them, and nobody may use what is there
+    /// afterwards.
     #[inline]
-    pub(crate) unsafe fn adopt(&mut self, frames: &[MaybeUninit<Frame>]) {
+    pub(crate) unsafe fn adopt(&mut self, frames: &[MaybeUninit<Frame>], alike: bool) {
         let count = frames.len();
-        // SAFETY: a frame each, by contract.
-        let seen = unsafe { std::slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), count) };
-        if count <= self.room() && Frame::all_have(seen, self.geometry.capacity) {
-            let len = self.frames.len();
-            // SAFETY: there is room, and the frames are nobody else's from here on.
-            unsafe {
-                let end = self.frames.as_mut_ptr().add(len);
-                std::ptr::copy_nonoverlapping(seen.as_ptr(), end, count);
-                self.frames.set_len(len + count);
+        if count > self.room() || !alike {
+            for frame in frames {
+                // SAFETY: read once, and nobody else's from here on.
+                self.push(unsafe { frame.assume_init_read() });
             }
             return;
         }
-        for frame in frames {
-            // SAFETY: read once, and nobody else's from here on.
-            self.push(unsafe { frame.assume_init_read() });
+        let len = self.frames.len();
+        // SAFETY: there is room, and the frames are nobody else's from here on.
+        unsafe {
+            let end = self.frames.as_mut_ptr().add(len);
+            ptr::copy_nonoverlapping(frames.as_ptr().cast::<Frame>(), end, count);
+            self.frames.set_len(len + count);
         }
     }
 
@@ -362,11 +365,10 @@ impl Spares {
         self.frames.capacity()
     }
 
-    /// True where these frames can re-arm a queue of `geometry` in the domain with `delta`, whatever
-    /// distance they have in their pool: what a receive queue checks once a poll.
+    /// True where the frames of both have one size and lie in one domain.
     #[inline]
-    pub fn fits(&self, geometry: &Geometry, delta: u64) -> bool {
-        self.geometry.capacity == geometry.capacity && self.delta == delta
+    pub(crate) fn is_like(&self, other: &Spares) -> bool {
+        self.room == other.room && self.delta == other.delta
     }
 }
 
@@ -450,15 +452,25 @@ mod tests {
             FramePool::new(&domain, Geometry::KERNEL, 0),
             Err(PoolError::Count(0))
         ));
-        let bad = Geometry {
-            stride: 4096,
-            capacity: 4096,
-            buffer: 4096,
+        let geometry = |stride, capacity, buffer| Geometry {
+            stride,
+            capacity,
+            buffer,
         };
-        assert!(matches!(
-            FramePool::new(&domain, bad, 1),
-            Err(PoolError::Geometry(_))
-        ));
+        for bad in [
+            geometry(4096, 4096, 4096),
+            geometry(4096, 4096, 0),
+            geometry(4000, 4000, 2048),
+            // Sums and products that wrap around to something small.
+            geometry(64, 64, usize::MAX - 575),
+            geometry(64, 64, usize::MAX),
+            geometry((1 << 63) + 4096, 4096, 2048),
+        ] {
+            assert!(
+                matches!(FramePool::new(&domain, bad, 2), Err(PoolError::Geometry(_))),
+                "{bad:?}"
+            );
+        }
         let narrow = DmaDomain::new(IovaRanges::new([(0, 8 << 20)])).unwrap();
         assert!(matches!(
             FramePool::new(&narrow, Geometry::KERNEL, 100_000),

@@ -95,8 +95,11 @@ pub trait TxQueue: Send {
     /// Returns how many it took.
     fn reclaim(&mut self, spares: &mut Spares) -> usize;
 
-    /// Frames on the ring that the device has not finished, as far as is known.
+    /// Frames on the ring that have not been reclaimed.
     fn pending(&self) -> usize;
+
+    /// Frames that can be enqueued before the ring is full.
+    fn room(&self) -> usize;
 
     /// Number of the queue on its port.
     fn index(&self) -> u16;

@@ -58,13 +58,13 @@ unsafe impl Sync for DescriptorRing {}
 
 impl DescriptorRing {
     /// The `count` descriptors that start `offset` bytes into `region`. `None` where they do not lie
-    /// in it or `offset` is not a multiple of 16. Two rings over the same bytes are possible, and
-    /// then see each other's descriptors.
+    /// in it, `offset` is not a multiple of 16, or the region is a pool's, whose bytes frames own. Two
+    /// rings over the same bytes are possible, and then see each other's descriptors.
     pub fn new(region: &DmaRegion, offset: usize, count: usize) -> Option<Self> {
         let len = count.checked_mul(size_of::<Descriptor>())?;
         let end = offset.checked_add(len)?;
         let inside = end <= region.len() && offset.is_multiple_of(align_of::<Descriptor>());
-        inside.then(|| DescriptorRing {
+        (inside && !region.holds_frames()).then(|| DescriptorRing {
             // SAFETY: inside the region.
             first: unsafe { region.as_ptr().add(offset) }.cast(),
             count,
@@ -77,7 +77,8 @@ impl DescriptorRing {
     #[inline]
     pub fn descriptors(&self) -> &[Descriptor] {
         // SAFETY: the stretch lies in the region (checked in `new`), which this ring keeps mapped;
-        // regions are page-aligned, so descriptors are 16-aligned; atomics may be shared.
+        // regions are page-aligned, so descriptors are 16-aligned; atomics may be shared, and no frame
+        // hands out references to the same bytes (checked in `new`).
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 
@@ -89,5 +90,26 @@ impl DescriptorRing {
     /// Length in bytes.
     pub fn len_bytes(&self) -> u32 {
         (self.count * size_of::<Descriptor>()) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DmaDomain, FramePool, Geometry, IovaRanges};
+
+    #[test]
+    fn rings_lie_in_their_region_and_not_over_frames() {
+        let domain = DmaDomain::new(IovaRanges::with_address_bits(39)).unwrap();
+        let region = domain.allocate(1).unwrap();
+        let all = region.len() / 16;
+        let ring = DescriptorRing::new(&region, 16, all - 1).unwrap();
+        assert_eq!(ring.iova(), region.iova() + 16);
+        assert_eq!(ring.descriptors().len(), all - 1);
+        for (offset, count) in [(16, all), (8, 1), (usize::MAX - 15, 1), (0, usize::MAX)] {
+            assert!(DescriptorRing::new(&region, offset, count).is_none());
+        }
+        let pool = FramePool::new(&domain, Geometry::SMALL, 1).unwrap();
+        assert!(DescriptorRing::new(pool.region(), 0, 1).is_none());
     }
 }

@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameKinds};
 use crate::pool::Spares;
 use crate::ring::{Descriptor, DescriptorRing};
 
@@ -25,6 +25,9 @@ pub struct TxRing {
     oldest: usize,
     /// Number of descriptors and of places for frames, likewise.
     end: usize,
+    /// What the frames are that came since the ring was empty: so it is known of a run of them at once
+    /// that all are of one size.
+    kinds: FrameKinds,
 }
 
 /// The next descriptor of a transmit ring, free, with the place of its frame.
@@ -37,6 +40,7 @@ impl TxSlot<'_> {
     pub fn fill(self, frame: Frame, words: [u64; 2]) {
         let TxSlot(ring) = self;
         let tail = ring.tail;
+        ring.kinds.add(&frame);
         // SAFETY: there is a slot only where `tail` is less than `until`, which is at most `end`: inside
         // both arrays, and what is there is not in use.
         unsafe {
@@ -65,6 +69,7 @@ impl TxRing {
             until: (count - 1) * UNIT,
             oldest: 0,
             end: count * UNIT,
+            kinds: FrameKinds::none(),
         })
     }
 
@@ -104,6 +109,13 @@ impl TxRing {
         &self.descriptors
     }
 
+    /// The next descriptor, to be filled. `None` where the ring is full, or where it is not known
+    /// without a closer look, which is [`free`](Self::free)'s.
+    #[inline]
+    pub fn free_at_once(&mut self) -> Option<TxSlot<'_>> {
+        (self.tail < self.until).then_some(TxSlot(self))
+    }
+
     /// The next descriptor, to be filled. `None` where the ring is full.
     #[inline]
     pub fn free(&mut self) -> Option<TxSlot<'_>> {
@@ -138,28 +150,33 @@ impl TxRing {
     }
 
     /// Moves the frames of the `count` oldest descriptors, or as many as there is room for, into
-    /// `spares`, and frees the descriptors. One that does not fit them goes home. Returns how many.
+    /// `spares`, and frees the descriptors. Returns how many.
     #[inline]
     pub fn reclaim(&mut self, count: usize, spares: &mut Spares) -> usize {
-        let count = count.min(self.used()).min(spares.room());
+        let used = self.used();
+        let count = count.min(used).min(spares.room());
         let first = self.oldest / UNIT;
-        let to_end = self.frames.len() - first;
-        if count < to_end {
-            // Out of the ring first: a frame must not be in two places, whatever happens.
-            self.oldest += count * UNIT;
-            // SAFETY: `count` frames from `first` on, none past the end, were there and are the
-            // ring's no more.
-            unsafe { spares.adopt(self.frames.get_unchecked(first..first + count)) };
-            self.look();
-            return count;
-        }
-        self.oldest = (count - to_end) * UNIT;
-        // SAFETY: as above, `to_end` of them up to the end and the others from the start.
-        unsafe {
-            spares.adopt(self.frames.get_unchecked(first..));
-            spares.adopt(self.frames.get_unchecked(..count - to_end));
-        }
+        let to_end = count.min(self.frames.len() - first);
+        // Out of the ring first: a frame must not be in two places, whatever happens.
+        let oldest = self.oldest + count * UNIT;
+        self.oldest = if oldest >= self.end {
+            oldest - self.end
+        } else {
+            oldest
+        };
         self.look();
+        let alike = self.kinds.all_have(spares.frame_room());
+        if count == used {
+            self.kinds = FrameKinds::none();
+        }
+        // SAFETY: `count` frames from `first` on were there and are the ring's no more: `to_end` of them
+        // up to its end at most, the others from its start. All of them were counted in `kinds`.
+        unsafe {
+            spares.adopt(self.frames.get_unchecked(first..first + to_end), alike);
+            if count > to_end {
+                spares.adopt(self.frames.get_unchecked(..count - to_end), alike);
+            }
+        }
         count
     }
 
@@ -239,7 +256,7 @@ mod tests {
         assert_eq!((spares.len(), other.available()), (2, 4));
         fill(&mut ring, &mut pool);
         drop((ring, spares));
-        assert_eq!(pool.available(), 64);
+        assert_eq!((pool.available(), other.available()), (64, 4));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(crate) fn now(hw: &Hw) -> Result<Link, Error> {
 /// Waits for a carrier, restarting the negotiation where none comes.
 pub(crate) fn wait(hw: &Hw, limit: Duration) -> Result<Link, Error> {
     let clock = hw.device.clock();
-    let end = clock.now() + limit;
+    let end = clock.now().saturating_add(limit);
     loop {
         let mut last = now(hw);
         let left = end.saturating_sub(clock.now());

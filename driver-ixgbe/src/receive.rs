@@ -5,13 +5,13 @@
 //! are done from `next` on and re-arms each in place, so the tail is always the descriptor before
 //! `next`. A chain whose end is not there yet keeps its descriptors until it is.
 
-use std::mem;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use driver_core::{
-    Descriptor, DescriptorRing, Doorbell, Frame, FramePool, Geometry, ReceiveLimit, RxCounters,
-    RxMetadata, RxPacket, RxQueue, Spares,
+    Descriptor, DescriptorRing, Doorbell, FramePool, Geometry, RxCounters, RxMetadata, RxPacket,
+    RxQueue, RxRun, RxSlots, Spares,
 };
 
 use crate::decode::{length, status::*};
@@ -32,9 +32,6 @@ const TAGS: usize = 8;
 pub struct IxgbeRxQueue {
     ring: Ring,
     doorbell: Doorbell,
-    geometry: Geometry,
-    /// Stands in for spares that do not fit.
-    none: Spares,
     index: u16,
     running: Arc<Running>,
 }
@@ -44,12 +41,10 @@ pub struct IxgbeRxQueue {
 struct Ring {
     descriptors: DescriptorRing,
     /// Buffer of each descriptor.
-    slots: Box<[Frame]>,
+    slots: RxSlots,
     /// First descriptor that the device has not been seen to finish, or the first of a chain that it
     /// has not finished.
     next: usize,
-    /// What the device may write into a buffer.
-    limit: ReceiveLimit,
     delta: u64,
     decode: fn([u64; 2]) -> RxMetadata,
     /// Most descriptors of one packet.
@@ -85,25 +80,15 @@ impl IxgbeRxQueue {
         let (q, count) = (setup.index, setup.count as usize);
         let geometry = setup.pool.geometry();
         let buffer = programmable(&geometry);
-        let Some(limit) = geometry.receive_limit(buffer) else {
-            return Err(Error::Buffer {
-                pool: setup.pool_index,
-                buffer: geometry.buffer,
-                min: BUFFER_UNIT,
-            });
-        };
         let delta = hw.device.domain().delta();
         let doorbell = hw.device.doorbell(RDT(q).offset())?;
         let available = setup.pool.available();
-        let slots: Box<[Frame]> = (0..count).map_while(|_| setup.pool.take()).collect();
-        if slots.len() < count {
-            return Err(Error::PoolTooSmall {
-                pool: setup.pool_index,
-                needed: count,
-                available,
-            });
-        }
-        for (descriptor, frame) in setup.descriptors.descriptors().iter().zip(&slots) {
+        let slots = RxSlots::new(setup.pool, count, buffer).ok_or(Error::PoolTooSmall {
+            pool: setup.pool_index,
+            needed: count,
+            available,
+        })?;
+        for (descriptor, frame) in setup.descriptors.descriptors().iter().zip(slots.frames()) {
             descriptor.store([frame.receive_iova(delta), 0]);
         }
         let iova = setup.descriptors.iova();
@@ -123,7 +108,6 @@ impl IxgbeRxQueue {
             descriptors: setup.descriptors,
             slots,
             next: 0,
-            limit,
             delta,
             decode: hw.family.decode,
             chain_max: longest.div_ceil(buffer),
@@ -134,8 +118,6 @@ impl IxgbeRxQueue {
         let queue = IxgbeRxQueue {
             ring,
             doorbell,
-            geometry,
-            none: setup.pool.spares(0),
             index: q,
             running: running.clone(),
         };
@@ -166,11 +148,6 @@ impl RxQueue for IxgbeRxQueue {
         H: FnMut(RxPacket<'_>),
     {
         let ring = &mut self.ring;
-        let spares = if spares.fits(&self.geometry, ring.delta) {
-            spares
-        } else {
-            &mut self.none
-        };
         let walked = ring.walk(budget, spares, handler);
         if walked.rearmed > 0 {
             self.doorbell.ring(ring.tail());
@@ -195,7 +172,7 @@ impl Drop for IxgbeRxQueue {
             .running
             .stop_queue(RXDCTL(self.index), "disable a receive queue");
         if !stopped {
-            mem::forget(mem::take(&mut self.ring.slots));
+            self.ring.slots.leak();
         }
     }
 }
@@ -209,13 +186,11 @@ struct Walked {
     rearmed: usize,
 }
 
-/// Packets and bytes of one run in one number, and so in one register: a run has no more bytes than the
-/// largest ring has in the largest buffers.
-const ONE_PACKET: u64 = 1 << 30;
-
-/// A stretch of descriptors, their slots, and where it is one packet over several buffers, the slots
-/// after its first, in two parts since the ring may wrap between them.
-type Run<'a> = (&'a [Descriptor], &'a mut [Frame], [&'a mut [Frame]; 2]);
+/// Index of `descriptor`, one of `all`.
+#[inline]
+fn position(all: &[Descriptor], descriptor: &Descriptor) -> usize {
+    (ptr::from_ref(descriptor).addr() - all.as_ptr().addr()) / size_of::<Descriptor>()
+}
 
 /// A packet over several buffers, all of them there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -241,7 +216,7 @@ impl Ring {
     where
         H: FnMut(RxPacket<'_>),
     {
-        let (limit, delta, decode) = (self.limit, self.delta, self.decode);
+        let (delta, decode) = (self.delta, self.decode);
         let budget = budget.min(self.slots.len());
         let mut total = Walked::default();
         if self.discarding && budget > 0 {
@@ -249,23 +224,25 @@ impl Ring {
         }
         let mut chain = Chain::default();
         while total.packets < budget && total.rearmed < self.slots.len() {
-            let (descriptors, slots, [rest, wrapped]) =
-                self.run(budget - total.packets, chain.fragments);
+            let (descriptors, run) = self.run(budget - total.packets, chain.fragments, spares);
+            let (slots, mut around) = run.slots();
             let want = slots.len();
-            let mut seen = 0;
-            for (descriptor, slot) in descriptors.iter().zip(slots) {
+            let mut bytes = 0;
+            let mut stopped = None;
+            for (descriptor, mut slot) in descriptors.iter().zip(slots) {
                 let word1 = descriptor.load_acquire(1);
                 let len = length(word1);
                 let sound = word1 & (DD | EOP | RXE) == DD | EOP;
-                if !sound || !slot.receive(limit, len) {
+                if !sound || !slot.receive(len) {
+                    stopped = Some(descriptor);
                     break;
                 }
-                let rest = [&mut *rest, &mut *wrapped];
-                handler(RxPacket::new(slot, rest, spares, descriptor, decode));
+                bytes += len as u64;
+                handler(slot.packet(&mut around, descriptor, decode));
                 descriptor.store([slot.receive_iova(delta), 0]);
-                seen += ONE_PACKET + len as u64;
             }
-            let (done, bytes) = ((seen / ONE_PACKET) as usize, seen % ONE_PACKET);
+            // Where it stopped says how many there were: so they need not be counted one by one.
+            let done = stopped.map_or(want, |at| position(descriptors, at));
             self.next = self.wrapped(self.next + done);
             total.packets += done;
             total.rearmed += done;
@@ -291,27 +268,21 @@ impl Ring {
     }
 
     /// The next stretch of the ring: up to `budget` descriptors, not past the end, with their slots. Or,
-    /// where there are `fragments`, one descriptor with its slot and the slots of the fragments.
+    /// where there are `fragments`, one descriptor with its slot and those of the fragments.
     #[inline(always)]
-    fn run(&mut self, budget: usize, fragments: usize) -> Run<'_> {
+    fn run<'a>(
+        &'a mut self,
+        budget: usize,
+        fragments: usize,
+        spares: &'a mut Spares,
+    ) -> (&'a [Descriptor], RxRun<'a>) {
         let descriptors = self.descriptors.descriptors();
         if fragments > 0 {
-            let (start, end) = self.slots.split_at_mut(self.next);
-            let (first, rest) = end.split_at_mut(1);
-            let to_end = fragments.min(rest.len());
-            let rest = [&mut rest[..to_end], &mut start[..fragments - to_end]];
-            let [ahead, behind] = &rest;
-            let rest = if ahead.is_empty() && !behind.is_empty() {
-                let [ahead, behind] = rest;
-                [behind, ahead]
-            } else {
-                rest
-            };
-            return (&descriptors[self.next..=self.next], first, rest);
+            let first = &descriptors[self.next..=self.next];
+            return (first, self.slots.chain(self.next, fragments, spares));
         }
         let run = self.next..self.slots.len().min(self.next + budget);
-        let slots = &mut self.slots[run.clone()];
-        (&descriptors[run], slots, [&mut [], &mut []])
+        (&descriptors[run.clone()], self.slots.run(run, spares))
     }
 
     /// What is not a sound packet in one buffer: nothing there yet, a packet over several buffers, a
@@ -329,7 +300,7 @@ impl Ring {
                 return Step::Nothing;
             }
             let len = length(word1);
-            lied |= !self.slots[last].receive(self.limit, len);
+            lied |= !self.slots.slot(last).receive(len);
             if fragments > 0 {
                 bytes += len as u64;
             }
@@ -385,7 +356,7 @@ impl Ring {
     fn rearm(&mut self, count: usize) -> usize {
         for k in 0..count {
             let at = self.wrapped(self.next + k);
-            let iova = self.slots[at].receive_iova(self.delta);
+            let iova = self.slots.frames()[at].receive_iova(self.delta);
             self.descriptors.descriptors()[at].store([iova, 0]);
         }
         self.next = self.wrapped(self.next + count);

@@ -23,7 +23,7 @@ pub(crate) struct FakeDevice {
     identity: Identity,
     domain: DmaDomain,
     clock: FakeClock,
-    tails: &'static [AtomicU32],
+    tails: Arc<[AtomicU32]>,
     state: Mutex<State>,
 }
 
@@ -77,7 +77,6 @@ impl FakeDevice {
             revision: 1,
             bar_size: 0x2_0000,
         };
-        let tails = (0..TAILS).map(|_| AtomicU32::new(0)).collect::<Box<_>>();
         let mut state = State {
             bus_reset_works: true,
             ..State::default()
@@ -98,7 +97,7 @@ impl FakeDevice {
             identity,
             domain: DmaDomain::new(IovaRanges::with_address_bits(39)).unwrap(),
             clock: FakeClock::default(),
-            tails: Box::leak(tails),
+            tails: (0..TAILS).map(|_| AtomicU32::new(0)).collect(),
             state: Mutex::new(state),
         })
     }
@@ -203,7 +202,11 @@ impl Device for FakeDevice {
             0xd000..0xe000 => (offset - 0xd018) / 0x40 + 64,
             _ => (offset - 0x6018) / 0x40 + 128,
         };
-        Ok(Doorbell::in_memory(&self.tails[n as usize]))
+        Doorbell::in_memory(&self.tails, n as usize).ok_or_else(|| DeviceError::Offset {
+            device: self.identity.name.clone(),
+            offset,
+            size: self.identity.bar_size,
+        })
     }
 
     fn config_read16(&self, _offset: u16) -> Result<u16, DeviceError> {

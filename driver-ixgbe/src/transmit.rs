@@ -121,11 +121,23 @@ impl IxgbeTxQueue {
         Ok(queue)
     }
 
+    /// What is left of [`enqueue`](TxQueue::enqueue): the ring's end, a full ring, a wrong length.
     #[cold]
     #[inline(never)]
-    fn reject(&self, frame: Frame, reason: TxReason) -> TxReject {
+    fn enqueue_or_reject(&mut self, frame: Frame) -> Result<(), TxReject> {
+        let len = frame.len();
+        let reason = if !(MIN_PACKET..=MAX_FRAME as usize).contains(&len) {
+            TxReason::Length
+        } else if let Some(slot) = self.ring.free() {
+            let words = words(&frame, self.delta, len, EOP);
+            slot.fill(frame, words);
+            self.batch.bytes += len as u64;
+            return Ok(());
+        } else {
+            TxReason::Full
+        };
         self.count_reject(reason);
-        TxReject { frame, reason }
+        Err(TxReject { frame, reason })
     }
 
     fn count_reject(&self, reason: TxReason) {
@@ -182,16 +194,15 @@ impl TxQueue for IxgbeTxQueue {
     #[inline]
     fn enqueue(&mut self, frame: Frame) -> Result<(), TxReject> {
         let len = frame.len();
-        if !(MIN_PACKET..=MAX_FRAME as usize).contains(&len) {
-            return Err(self.reject(frame, TxReason::Length));
+        if (MIN_PACKET..=MAX_FRAME as usize).contains(&len)
+            && let Some(slot) = self.ring.free_at_once()
+        {
+            let words = words(&frame, self.delta, len, EOP);
+            slot.fill(frame, words);
+            self.batch.bytes += len as u64;
+            return Ok(());
         }
-        let Some(slot) = self.ring.free() else {
-            return Err(self.reject(frame, TxReason::Full));
-        };
-        let words = words(&frame, self.delta, len, EOP);
-        slot.fill(frame, words);
-        self.batch.bytes += len as u64;
-        Ok(())
+        self.enqueue_or_reject(frame)
     }
 
     fn enqueue_chain(&mut self, frames: &mut Vec<Frame>) -> Result<(), TxReason> {
@@ -264,6 +275,11 @@ impl TxQueue for IxgbeTxQueue {
 
     fn pending(&self) -> usize {
         self.ring.used()
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.ring.room()
     }
 
     fn index(&self) -> u16 {

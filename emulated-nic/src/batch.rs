@@ -4,7 +4,7 @@
 /// Longest frame that fits a batch, without its checksum (FCS).
 pub const MAX_FRAME: usize = 16 << 10;
 /// Frames that a batch for the wire holds.
-const FRAMES: usize = 64;
+pub(crate) const FRAMES: usize = 64;
 /// Frames start on a multiple of this, which makes copying cheap.
 const ALIGN: usize = 16;
 

@@ -56,12 +56,13 @@ impl Device for EmulatedDevice {
 
     fn doorbell(&self, offset: u32) -> Result<Doorbell, DeviceError> {
         let index = self.shared.lock().doorbell_index(offset);
-        let index = index.ok_or_else(|| DeviceError::Offset {
-            device: self.name(),
-            offset,
-            size: self.shared.identity.bar_size,
-        })?;
-        Ok(self.shared.doorbells.doorbell(index))
+        index
+            .and_then(|index| self.shared.doorbells.doorbell(index))
+            .ok_or_else(|| DeviceError::Offset {
+                device: self.name(),
+                offset,
+                size: self.shared.identity.bar_size,
+            })
     }
 
     fn config_read16(&self, offset: u16) -> Result<u16, DeviceError> {

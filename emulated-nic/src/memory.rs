@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -236,7 +237,7 @@ impl Memory {
 /// The tail registers of all queues: receive queues first, then transmit queues. Drivers store into
 /// them through a [`Doorbell`] without a trap, and the model looks at them.
 #[derive(Debug)]
-pub(crate) struct Doorbells(Box<[AtomicU32]>);
+pub(crate) struct Doorbells(Arc<[AtomicU32]>);
 
 impl Doorbells {
     pub(crate) fn new(count: usize) -> Self {
@@ -253,10 +254,8 @@ impl Doorbells {
         self.0[i].store(value.to_le(), Ordering::Release);
     }
 
-    pub(crate) fn doorbell(&self, i: usize) -> Doorbell {
-        // SAFETY: an atomic in the place of a register; the device that hands the doorbell out holds
-        // these registers as long as it lives.
-        unsafe { Doorbell::new(NonNull::from(&self.0[i]).cast()) }
+    pub(crate) fn doorbell(&self, i: usize) -> Option<Doorbell> {
+        Doorbell::in_memory(&self.0, i)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use driver_core::{Device, DmaDomain, Identity, IovaRanges};
+use driver_core::{Device, DmaDomain, Identity, IovaRanges, pin_thread};
 
 use crate::counts::WireCounts;
 use crate::device::EmulatedDevice;
@@ -294,8 +294,10 @@ impl Nic {
         let spawned = std::thread::Builder::new()
             .name(shared.identity.name.clone())
             .spawn(move || {
-                if let Some(cpu) = cpu {
-                    pin(cpu);
+                if let Some(cpu) = cpu
+                    && let Err(error) = pin_thread(cpu)
+                {
+                    log::warn!("the model's thread cannot run on CPU {cpu} alone: {error}");
                 }
                 their.run(&flag);
             });
@@ -364,17 +366,6 @@ impl Deref for Running {
 
     fn deref(&self) -> &Monitor {
         &self.monitor
-    }
-}
-
-fn pin(cpu: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    let fits = cpu < rustix::thread::CpuSet::MAX_CPU;
-    if fits {
-        set.set(cpu);
-    }
-    if !fits || rustix::thread::sched_setaffinity(None, &set).is_err() {
-        log::warn!("the model's thread cannot run on processor {cpu} alone");
     }
 }
 

@@ -109,27 +109,40 @@ fn pcap_in_both_byte_orders_and_resolutions() {
     }
 }
 
+/// A block of a pcapng file in big endian: words, then bytes.
+fn block(kind: u32, body: &[u32], data: &[u8]) -> Vec<u8> {
+    let padded = data.len().next_multiple_of(4);
+    let len = (12 + 4 * body.len() + padded) as u32;
+    let mut b = kind.to_be_bytes().to_vec();
+    b.extend(len.to_be_bytes());
+    body.iter().for_each(|w| b.extend(w.to_be_bytes()));
+    b.extend_from_slice(data);
+    b.resize(b.len() + padded - data.len(), 0);
+    b.extend(len.to_be_bytes());
+    b
+}
+
+/// A section header with these options.
+fn section(options: &[u8]) -> Vec<u8> {
+    let body = [0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX];
+    block(0x0a0d_0d0a, &body, options)
+}
+
+/// An option of a block in big endian, padded.
+fn option(code: u16, value: &[u8]) -> Vec<u8> {
+    let mut o = code.to_be_bytes().to_vec();
+    o.extend((value.len() as u16).to_be_bytes());
+    o.extend(value);
+    o.resize(4 + value.len().next_multiple_of(4), 0);
+    o
+}
+
 /// pcapng by hand, in big endian: microseconds by default, a second interface in powers of two, an
 /// older packet block, a simple one, an unknown block.
 #[test]
 fn pcapng_units_interfaces_and_older_blocks() {
-    fn block(kind: u32, body: &[u32], data: &[u8]) -> Vec<u8> {
-        let padded = data.len().next_multiple_of(4);
-        let len = (12 + 4 * body.len() + padded) as u32;
-        let mut b = kind.to_be_bytes().to_vec();
-        b.extend(len.to_be_bytes());
-        body.iter().for_each(|w| b.extend(w.to_be_bytes()));
-        b.extend_from_slice(data);
-        b.resize(b.len() + padded - data.len(), 0);
-        b.extend(len.to_be_bytes());
-        b
-    }
     let frame = udp(61);
-    let mut f = block(
-        0x0a0d_0d0a,
-        &[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX],
-        &[],
-    );
+    let mut f = section(&[]);
     f.extend(block(1, &[1 << 16, 100], &[]));
     // if_tsresol (9): 2^-10; end of options.
     f.extend(block(1, &[1 << 16, 0, 9 << 16 | 1, 0x8a00_0000, 0], &[]));
@@ -156,6 +169,80 @@ fn pcapng_units_interfaces_and_older_blocks() {
             (0, 100, 2000)
         ]
     );
+}
+
+/// Comments that are not UTF-8, lists without an end mark, lengths that are not the usual ones or
+/// reach past the block: as strangers' tools write them.
+#[test]
+fn options_that_no_packet_needs_do_not_make_a_file_unreadable() {
+    let odd = [
+        option(1, &[0xff, 0xfe]),
+        option(10, &[0; 4]),
+        option(2, b"eth\xff"),
+        vec![0, 3, 0xff, 0, 1, 2, 3, 4],
+    ];
+    let frame = udp(60);
+    let packet = [frame.clone(), option(1, &[0xff])].concat();
+    for odd in &odd {
+        let mut f = section(odd);
+        f.extend(block(1, &[1 << 16, 0], odd));
+        f.extend(block(6, &[0, 0, 2_500_000, 60, 60], &packet));
+        // A name-resolution block that breaks off, and one that is longer than any packet may be.
+        f.extend(block(4, &[0x0001_ff00], &[]));
+        f.extend(block(0xbad, &[], &vec![7; 5 << 20]));
+        f.extend(block(6, &[0, 0, 3_000_000, 60, 60], &frame));
+        let dir = scratch();
+        let path = dir.path().join("x.pcapng");
+        fs::write(&path, f).unwrap();
+        let mut file = CaptureFile::open(&path).unwrap();
+        let first = file.next_packet().unwrap().unwrap();
+        assert_eq!(
+            (first.timestamp.as_millis(), first.data),
+            (2500, &frame[..])
+        );
+        let second = file.next_packet().unwrap().unwrap();
+        assert_eq!(second.timestamp.as_millis(), 3000);
+        assert!(file.next_packet().unwrap().is_none());
+    }
+}
+
+/// if_tsoffset is signed, and a time before 1970 is the nearest that can be told.
+#[test]
+fn an_interface_may_shift_its_times_either_way() {
+    let frame = udp(60);
+    let dir = scratch();
+    let path = dir.path().join("x.pcapng");
+    for (offset, seconds) in [(-3i64, 7), (-11, 0), (5, 15), (i64::MIN, 0)] {
+        let mut f = section(&[]);
+        f.extend(block(1, &[1 << 16, 0], &option(14, &offset.to_be_bytes())));
+        f.extend(block(6, &[0, 0, 10_000_000, 60, 60], &frame));
+        fs::write(&path, f).unwrap();
+        let mut file = CaptureFile::open(&path).unwrap();
+        let packet = file.next_packet().unwrap().unwrap();
+        assert_eq!(packet.timestamp, Duration::from_secs(seconds), "{offset}");
+    }
+}
+
+#[test]
+fn a_time_that_a_format_cannot_tell_is_an_error_with_the_limit() {
+    let dir = scratch();
+    for (name, format, latest) in [
+        ("x.pcap", CaptureFormat::Pcap, u64::from(u32::MAX)),
+        (
+            "x.pcapng",
+            CaptureFormat::PcapNg,
+            u64::MAX / 1_000_000_000 - 1,
+        ),
+    ] {
+        let path = dir.path().join(name);
+        let mut w = CaptureWriter::create(&path, format).unwrap();
+        w.write(Duration::from_secs(latest), 60, &udp(60)).unwrap();
+        let e = w.write(Duration::from_secs(latest + 2), 60, &udp(60));
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains(name) && e.contains("later"), "{e}");
+        w.finish().unwrap();
+        assert_eq!(CaptureFile::validate(&path).unwrap().packets, 1);
+    }
 }
 
 #[test]

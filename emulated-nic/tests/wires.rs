@@ -94,6 +94,24 @@ fn impairment_is_the_same_for_the_same_seed_and_keeps_to_its_delay() {
 }
 
 #[test]
+fn a_wire_that_loses_everything_does_not_hold_the_nic_up() {
+    for delay in [Duration::ZERO, Duration::from_micros(50)] {
+        let impairment = Impairment {
+            loss: 1.0,
+            delay,
+            ..Impairment::default()
+        };
+        let wire = Impaired::new(Source::new(SourceConfig::default()), impairment);
+        let impaired = wire.counts();
+        let (mut nic, driver) = nic(Variant::I82599, Wire::new(wire, Sink::new()));
+        let (mut rx, _tx) = driver.bring_up(64);
+        nic.step();
+        assert!(impaired.taken() > 0 && impaired.lost() == impaired.taken());
+        assert_eq!((rx.drain().len(), nic.wire_counts().offered), (0, 0));
+    }
+}
+
+#[test]
 fn a_source_with_a_rate_keeps_to_it() {
     let config = SourceConfig {
         rate: Some(1_000_000),

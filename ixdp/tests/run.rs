@@ -406,6 +406,132 @@ fn verdicts_on_stdout_are_json_before_the_summary() {
 }
 
 #[test]
+fn what_cannot_be_written_is_told_before_anything_is_run() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("in.pcap"), pcap(&mixed_packets(20))).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = common::ixdp(["run"]);
+        command.arg(sample("pass")).args(args);
+        command.current_dir(dir.path()).output().unwrap()
+    };
+    for option in ["--out", "--verdicts", "--dump-maps"] {
+        let run = run(&["--in", "in.pcap", option, "none/x.pcap"]);
+        assert_code(&run, 1);
+        assert_eq!(stdout(&run), "", "{option}");
+        let said = stderr(&run);
+        assert!(
+            said.contains("none/x.pcap") && said.contains("no folder none; make it"),
+            "{said}"
+        );
+    }
+    // Under load too, which would otherwise take its ten seconds.
+    let run = run(&["--dump-maps", "none/maps"]);
+    assert_code(&run, 1);
+    assert_eq!(stdout(&run), "");
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = dir.path().join("full.pcap");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    std::fs::write(dir.path().join("in.pcap"), pcap(&mixed_packets(20))).unwrap();
+    let run = |out: &str, to: std::process::Stdio| {
+        let mut command = common::ixdp(["run"]);
+        command
+            .arg(sample("pass"))
+            .args(["--in", "in.pcap", "--out", out]);
+        command.current_dir(dir.path()).stdout(to).output().unwrap()
+    };
+    let failed = run("full.pcap", std::process::Stdio::piped());
+    assert_code(&failed, 1);
+    let said = stderr(&failed);
+    let cause = said.lines().last().unwrap_or_default();
+    assert!(said.contains("cannot write full.pcap"), "{said}");
+    assert!(cause.starts_with("  cause: No space left"), "{said}");
+
+    let stdout = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let failed = run("out.pcap", stdout.into());
+    assert_code(&failed, 1);
+    assert!(stderr(&failed).contains("cannot write to stdout: No space"));
+}
+
+#[test]
+fn maps_are_written_though_the_program_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = common::ixdp(["run"])
+        .arg(sample("firewall"))
+        .args(["--skip-prog", "--count", "100", "--dump-maps", "maps.json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_code(&run, 0);
+    let maps = std::fs::read_to_string(dir.path().join("maps.json")).unwrap();
+    let maps: Value = serde_json::from_str(&maps).unwrap();
+    assert_eq!(maps, json!({"blocked": []}));
+}
+
+#[test]
+fn an_interrupted_run_ends_with_the_summary_of_its_part_and_writes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let packets: Vec<Captured> = (0..300_000).map(|n| (n, vec![7; 60])).collect();
+    std::fs::write(dir.path().join("in.pcap"), pcap(&packets)).unwrap();
+    let mut child = common::ixdp(["run"])
+        .arg(sample("pass"))
+        .args(["--in", "in.pcap", "--out", "out.pcap", "--verdicts", "-"])
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first line of verdicts says that the run is under way.
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    std::io::BufRead::read_line(&mut out, &mut text).unwrap();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(kill.success());
+    std::io::Read::read_to_string(&mut out, &mut text).unwrap();
+    let run = child.wait_with_output().unwrap();
+    assert_code(&run, 1);
+    assert!(
+        stderr(&run).contains("interrupted after"),
+        "{}",
+        stderr(&run)
+    );
+    let lines = json_lines(&text);
+    let summary = lines.last().unwrap();
+    assert_eq!(summary["kind"], "summary");
+    assert_eq!(summary["packets"], lines.len() - 1);
+    assert!(lines.len() < packets.len());
+    assert_eq!(summary["conserved"], true);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_capture_s_missed_packets_are_told_by_their_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let packets = [(0, vec![7; 13]), (1, vec![7; 60]), (2, vec![7; 20_000])];
+    std::fs::write(dir.path().join("in.pcap"), pcap(&packets)).unwrap();
+    let run = common::ixdp(["run"])
+        .arg(sample("pass"))
+        .args(["--in", "in.pcap"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_code(&run, 0);
+    let text = stdout(&run);
+    let missed = text.lines().find(|line| line.contains("Missed")).unwrap();
+    assert!(missed.contains(": 2 (shorter than"), "{text}");
+    assert!(!text.contains("descriptor"), "{text}");
+}
+
+#[test]
 fn pcapng_goes_in_and_comes_out() {
     let packets = mixed_packets(60);
     let first = Run::of("pass", &packets, &["--dump-maps", "DIR/none.json"]);
@@ -516,6 +642,7 @@ fn wrong_map_files_and_variables_name_the_cause() {
         ("{", "JSON"),
         (r#"{"blokced": {}}"#, "no map `blokced`"),
         (r#"{"blocked": {"10.0.0": 1}}"#, "10.0.0"),
+        (r#"{"blocked": {"1": 1}, "blocked": {}}"#, "there twice"),
         (
             r#"{"blocked": {"10.0.0.1": "x"}}"#,
             "map blocked, value of key 10.0.0.1",

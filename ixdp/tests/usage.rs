@@ -98,6 +98,7 @@ fn wrong_usage_is_code_2_with_a_hint() {
             &["run", object, "emu:82599,loss=0.1", "--in", "a.pcap"],
             "hint",
         ),
+        (&["run", object, "--dump-maps", "-"], "/dev/stdout"),
         (&["run", object, "--set", "port"], "VAR=VALUE"),
         (&["verify"], "PROG.o"),
     ];

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use thiserror::Error;
 
+use crate::ContextField;
 use crate::errno::Errno;
 use crate::memory;
 
@@ -49,6 +50,14 @@ pub struct XdpBuff<'a> {
     rx_queue_index: u32,
     egress_ifindex: u32,
     buffer: PhantomData<&'a mut [u8]>,
+}
+
+/// Bytes of a field in [`XdpBuff`].
+#[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) struct Place {
+    pub(crate) offset: i32,
+    pub(crate) bytes: u32,
 }
 
 /// A packet that does not lie in its buffer.
@@ -158,11 +167,32 @@ impl<'a> XdpBuff<'a> {
         unsafe { std::slice::from_raw_parts(memory::pointer(self.data_meta), self.meta_len()) }
     }
 
-    /// What r1 holds when the program starts. Nothing is read through it: the verifier turns loads
-    /// of the context into the fields below.
+    /// What r1 holds when the program starts in the interpreter. Nothing is read through it: the
+    /// verifier turns loads of the context into the fields below.
     #[inline(always)]
     pub(crate) fn context(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
+    }
+
+    /// Where a field of the context is in this representation, for compiled code.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn place_of(field: ContextField) -> Place {
+        macro_rules! place {
+            ($field:ident, $bytes:literal) => {
+                Place {
+                    offset: std::mem::offset_of!(Self, $field) as i32,
+                    bytes: $bytes,
+                }
+            };
+        }
+        match field {
+            ContextField::Data => place!(data, 8),
+            ContextField::DataEnd => place!(data_end, 8),
+            ContextField::DataMeta => place!(data_meta, 8),
+            ContextField::IngressIfindex => place!(ingress_ifindex, 4),
+            ContextField::RxQueueIndex => place!(rx_queue_index, 4),
+            ContextField::EgressIfindex => place!(egress_ifindex, 4),
+        }
     }
 
     #[inline(always)]

@@ -57,6 +57,10 @@ pub(crate) struct Call {
 }
 
 impl Cpu {
+    /// Where the number is, for compiled code.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) const SLOT_OFFSET: usize = std::mem::offset_of!(Cpu, slot);
+
     /// A worker with the system's clock and a random seed.
     pub fn new(slot: u32) -> Self {
         Cpu {

@@ -8,7 +8,8 @@
 //! 2. [`verifier::verify`] proves a program safe, or says why it could not. Only that makes a
 //!    [`Verified`].
 //! 3. [`Maps::create`] takes the memory of the maps, for a number of workers; [`Executable::new`] joins
-//!    a verified program to them.
+//!    a verified program to them: on x86-64 as machine code, elsewhere for an interpreter.
+//!    [`Executable::with_options`] leaves the choice of the [`Engine`].
 //! 4. [`Executable::run`] runs it on one packet, an [`XdpBuff`], for a worker, its [`Cpu`]. It takes no
 //!    lock, no memory and no system call but what the program asks for.
 //!
@@ -35,7 +36,8 @@
 //! ```
 //!
 //! `unsafe` is in few modules: `memory` and `maps` (memory that programs share), `buff` (the packet),
-//! `helpers` and `engine` (what the verifier vouches for).
+//! `helpers` and `engine` (what the verifier vouches for), `jit` (memory that is executed, and the
+//! entry).
 
 mod buff;
 pub mod contract;
@@ -45,19 +47,22 @@ mod engine;
 mod errno;
 mod helpers;
 pub mod insn;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod jit;
 mod loader;
 mod maps;
 mod memory;
 mod network;
 pub mod program;
 mod redirect;
+mod tag;
 mod trace;
 mod verified;
 pub mod verifier;
 
 pub use buff::{BuffError, HEADROOM_RESERVE, MIN_PACKET, TAIL_RESERVE, XdpBuff};
 pub use cpu::{Clock, Cpu, FRAME, MAX_FRAMES};
-pub use engine::{Executable, ExecutableError};
+pub use engine::{Engine, Executable, ExecutableError, JitOptions, MachineCode, Options};
 pub use errno::Errno;
 pub use insn::Insn;
 pub use loader::LoadError;
@@ -65,5 +70,6 @@ pub use maps::{Keys, MAX_BYTES, MAX_CPUS, Map, MapError, Maps, Update};
 pub use network::{AF_INET, AF_INET6, FibQuery, FibResult, Network};
 pub use program::{Function, Line, MapKind, MapSpec, Object, Program, Rejected, Slot, Variable};
 pub use redirect::Redirect;
+pub use tag::Tag;
 pub use trace::Trace;
 pub use verified::{ContextField, Note, Verified};

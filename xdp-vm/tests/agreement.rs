@@ -10,9 +10,9 @@ mod kernel;
 
 use std::collections::{BTreeSet, HashMap};
 
-use common::Bench;
+use common::{Bench, packet};
 use xdp_vm::verifier::{Config, verify};
-use xdp_vm::{Map, MapKind, Object, Update};
+use xdp_vm::{Engine, Map, MapKind, Object, Update};
 
 /// Programs whose answer does not hang on chance. `mixed` counts by processor in `by_cpu`, whose
 /// number is the kernel's there and the worker's here.
@@ -37,7 +37,8 @@ fn the_kernel_gives_the_same_answers() {
         return;
     }
     for (object, program) in PROGRAMS {
-        compare(&common::load(object), program);
+        compare(&common::load(object), program, Engine::Interpreter);
+        compare(&common::load(object), program, Engine::Auto);
     }
 }
 
@@ -67,17 +68,18 @@ fn installed_objects_agree() {
             let theirs = kernel::load(program, &object.maps).unwrap().map(|_| ());
             eprintln!("{}: {}: {ours:?}, {theirs:?}", path.display(), program.name);
             if ours.is_ok() && theirs.is_ok() {
-                compare(&object, &program.name);
+                compare(&object, &program.name, Engine::Interpreter);
+                compare(&object, &program.name, Engine::Auto);
             }
         }
     }
 }
 
-fn compare(object: &Object, name: &str) {
+fn compare(object: &Object, name: &str, engine: Engine) {
     let program = object.program(Some(name)).unwrap();
     let theirs = kernel::load(program, &object.maps).unwrap();
     let theirs = theirs.unwrap_or_else(|log| panic!("the kernel refuses {name}: {log}"));
-    let mut ours = Bench::new(object, Some(name));
+    let mut ours = Bench::with_engine(object, Some(name), engine);
     let mut random = fastrand::Rng::with_seed(0x1dd);
     let filled: Vec<_> = ours
         .maps
@@ -89,7 +91,11 @@ fn compare(object: &Object, name: &str) {
     for _ in 0..PACKETS {
         let packet = packet(&mut random);
         let expected = theirs.run(&packet).unwrap();
-        assert_eq!(ours.run(&packet), expected, "{name} on {packet:02x?}");
+        assert_eq!(
+            ours.run(&packet),
+            expected,
+            "{name}, {engine:?}, on {packet:02x?}"
+        );
         verdicts.insert(expected.0);
     }
     if name == "firewall" {
@@ -201,67 +207,6 @@ fn words(bytes: &[u8], stride: usize) -> Vec<Vec<u64>> {
         .chunks(stride)
         .map(|v| v.as_chunks::<8>().0.iter().map(word).collect())
         .collect()
-}
-
-/// Frames of the kinds that the programs tell apart, mutated and cut.
-fn packet(random: &mut fastrand::Rng) -> Vec<u8> {
-    let mut p = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
-    for _ in 0..random.usize(0..4) {
-        p.extend([[0x81, 0x00], [0x88, 0xa8]][random.usize(0..2)]);
-        p.extend([0, random.u8(..)]);
-    }
-    match random.u8(0..4) {
-        0 => {
-            let protocol = [17, 17, 6, random.u8(..)][random.usize(0..4)];
-            p.extend([8, 0, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, protocol, 0, 0]);
-            p.extend([10, 0, 0, random.u8(0..5), 10, 0, 0, 9]);
-            p.extend([1, 2, 0, [9, 53][random.usize(0..2)], 0, 8, 0, 0]);
-        }
-        1 => {
-            let next = || [0, 43, 44, 60, 17, 58];
-            p.extend([
-                0x86,
-                0xdd,
-                0x60,
-                0,
-                0,
-                0,
-                0,
-                60,
-                next()[random.usize(0..6)],
-                64,
-            ]);
-            p.extend([0xfd; 32]);
-            for _ in 0..random.usize(0..8) {
-                p.extend([
-                    next()[random.usize(0..6)],
-                    random.u8(0..2),
-                    0,
-                    0,
-                    0,
-                    0,
-                    0,
-                    0,
-                ]);
-            }
-        }
-        2 => p.extend([8, 6, 0, 1]),
-        _ => p.extend((0..random.usize(0..80)).map(|_| random.u8(..))),
-    }
-    if random.bool() {
-        let longer = [64, 128, 1500, 3520][random.usize(0..4)];
-        p.resize(random.usize(p.len()..=p.len().max(longer)), 0xa5);
-    }
-    for _ in 0..random.usize(0..3) {
-        let at = random.usize(0..p.len());
-        p[at] = random.u8(..);
-    }
-    if random.u8(0..4) == 0 {
-        p.truncate(random.usize(14..=p.len().max(14)));
-    }
-    // Shorter ones are refused by the kernel's test run, not by the program.
-    p.resize(p.len().max(14), 0);
-    p
 }
 
 /// Processors that the kernel keeps per-CPU values for.

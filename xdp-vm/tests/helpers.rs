@@ -8,13 +8,55 @@ mod asm;
 #[path = "verifier/kernel.rs"]
 mod kernel;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use xdp_vm::verifier::{Config, verify};
 use xdp_vm::{
-    Cpu, Errno, Executable, FibQuery, FibResult, Map, MapKind, MapSpec, Maps, Network, Redirect,
-    Update, XdpBuff,
+    Cpu, Engine, Errno, Executable, FibQuery, FibResult, Map, MapKind, MapSpec, Maps, Network,
+    Options, Redirect, Update, Verified, XdpBuff,
 };
+
+thread_local! {
+    /// The engine that the test at hand is for.
+    static ENGINE: Cell<Engine> = const { Cell::new(Engine::Interpreter) };
+}
+
+/// All tests, in one engine.
+macro_rules! tests_in {
+    ($module:ident, $engine:expr) => {
+        tests_in!($module, $engine,
+            checksums_of_what_was_and_what_is,
+            bytes_are_loaded_and_stored_within_the_packet,
+            metadata_grows_and_shrinks_as_in_the_kernel,
+            redirects_give_verdicts_and_targets,
+            an_entry_is_told_with_its_value,
+            queues_and_stacks_give_values_in_order,
+            a_bloom_filter_knows_what_it_saw,
+            the_longest_prefix_wins,
+            tail_calls_end_after_thirty_three,
+            inner_maps_are_found_and_replaced,
+            perf_events_reach_their_reader,
+            a_ring_buffer_fills_and_tells,
+            the_network_answers_for_its_interfaces,
+            an_lru_hash_forgets_what_nobody_asks_for
+        );
+    };
+    ($module:ident, $engine:expr, $($test:ident),*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::ENGINE.set($engine);
+                    super::$test();
+                }
+            )*
+        }
+    };
+}
+
+tests_in!(interpreted, xdp_vm::Engine::Interpreter);
+tests_in!(compiled, xdp_vm::Engine::Auto);
 
 fn map(kind: MapKind, key_size: u32, value_size: u32, max_entries: u32) -> MapSpec {
     MapSpec {
@@ -35,6 +77,14 @@ struct Both {
     kernel: Option<kernel::Loaded>,
 }
 
+fn executable(verified: &Verified, maps: &Maps) -> Executable {
+    let options = Options {
+        engine: ENGINE.get(),
+        ..Options::default()
+    };
+    Executable::with_options(verified, maps, &options).unwrap()
+}
+
 impl Both {
     fn new(text: &str, maps: &[MapSpec]) -> Self {
         let program = asm::program(text);
@@ -47,7 +97,7 @@ impl Both {
         let maps = Maps::create(maps, 1).unwrap();
         Both {
             cpu: Cpu::new(0),
-            program: Executable::new(&verified, &maps).unwrap(),
+            program: executable(&verified, &maps),
             maps,
             kernel,
         }
@@ -92,7 +142,6 @@ fn r0(text: &str) -> i32 {
     Both::new(text, &[]).run(&packet).0.cast_signed()
 }
 
-#[test]
 fn checksums_of_what_was_and_what_is() {
     let mut random = fastrand::Rng::with_seed(5);
     // Sizes of both, and the seed; the bytes lie on the stack.
@@ -127,7 +176,6 @@ fn checksums_of_what_was_and_what_is() {
     assert_eq!(run(0, 16, 0, &mut || 1), 4, "the sum of four ones");
 }
 
-#[test]
 fn bytes_are_loaded_and_stored_within_the_packet() {
     let call = |helper: u32, offset: i64, len: u32| {
         format!(
@@ -164,7 +212,6 @@ fn bytes_are_loaded_and_stored_within_the_packet() {
     assert_eq!(r0("call 188\n exit"), 64);
 }
 
-#[test]
 fn metadata_grows_and_shrinks_as_in_the_kernel() {
     for (first, second, expected) in [
         (0, 0, 0),
@@ -189,7 +236,6 @@ fn metadata_grows_and_shrinks_as_in_the_kernel() {
     }
 }
 
-#[test]
 fn redirects_give_verdicts_and_targets() {
     assert_eq!(r0("r1 = 7\n r2 = 0\n call 23\n exit"), 4);
     assert_eq!(r0("r1 = 7\n r2 = 1\n call 23\n exit"), 0);
@@ -223,7 +269,6 @@ fn redirects_give_verdicts_and_targets() {
     }
 }
 
-#[test]
 fn an_entry_is_told_with_its_value() {
     // A hit, and then a miss by another key where the packet says so.
     let text = "r6 = *(u32 *)(r1 + 0)
@@ -263,7 +308,6 @@ fn an_entry_is_told_with_its_value() {
 }
 
 /// A push, a push or a pop or a peek by the packet's first byte, and what is left then.
-#[test]
 fn queues_and_stacks_give_values_in_order() {
     let text = "r6 = *(u32 *)(r1 + 0)
                 r7 = *(u32 *)(r1 + 4)
@@ -315,7 +359,6 @@ fn queues_and_stacks_give_values_in_order() {
     }
 }
 
-#[test]
 fn a_bloom_filter_knows_what_it_saw() {
     let text = "r6 = *(u32 *)(r1 + 0)
                 r7 = *(u32 *)(r1 + 4)
@@ -358,7 +401,6 @@ fn a_bloom_filter_knows_what_it_saw() {
     assert!(strangers.count() < 10, "a filter that knows everything");
 }
 
-#[test]
 fn the_longest_prefix_wins() {
     // The key is the packet's first 8 bytes: a length and an address.
     let text = "r6 = *(u32 *)(r1 + 0)
@@ -437,7 +479,6 @@ fn the_longest_prefix_wins() {
     }
 }
 
-#[test]
 fn tail_calls_end_after_thirty_three() {
     // Counts its runs, then goes to itself; returns the count where it may not.
     let text = "r6 = r1
@@ -473,7 +514,6 @@ fn tail_calls_end_after_thirty_three() {
     assert!(program.maps.set_program("m", 4, &program.program).is_err());
 }
 
-#[test]
 fn inner_maps_are_found_and_replaced() {
     let text = "*(u32 *)(r10 - 4) = 1
                 r2 = r10
@@ -540,7 +580,6 @@ fn inner_maps_are_found_and_replaced() {
     }
 }
 
-#[test]
 fn perf_events_reach_their_reader() {
     let text = |flags: u64| {
         format!(
@@ -589,7 +628,6 @@ fn perf_events_reach_their_reader() {
     assert_eq!(other.run(&packet).0.cast_signed(), -95, "another CPU's");
 }
 
-#[test]
 fn a_ring_buffer_fills_and_tells() {
     let output = |size: u32, flags: u32| {
         format!(
@@ -651,7 +689,6 @@ impl Network for OnePort {
     }
 }
 
-#[test]
 fn the_network_answers_for_its_interfaces() {
     let mtu = |ifindex: u32, asked: u32, difference: i32, flags: u32| {
         format!(
@@ -715,7 +752,6 @@ fn the_network_answers_for_its_interfaces() {
 }
 
 /// Entries that are looked up stay; others make room.
-#[test]
 fn an_lru_hash_forgets_what_nobody_asks_for() {
     for kind in [MapKind::LruHash, MapKind::LruPercpuHash] {
         let maps = Maps::create(&[map(kind, 4, 8, 64)], 1).unwrap();
@@ -733,7 +769,7 @@ fn an_lru_hash_forgets_what_nobody_asks_for() {
                     exit";
         let program = asm::program(text);
         let (verified, _) = verify(&program, &[lru.spec().clone()], &Config::default()).unwrap();
-        let asks_for_zero = Executable::new(&verified, &maps).unwrap();
+        let asks_for_zero = executable(&verified, &maps);
         let mut cpu = Cpu::new(0);
         for n in 0..10_000u32 {
             lru.update(&n.to_le_bytes(), &[1; 8], Update::Any).unwrap();

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use xdp_vm::verifier::{Config, verify};
-use xdp_vm::{Cpu, Executable, Maps, XdpBuff};
+use xdp_vm::{Cpu, Engine, Executable, Maps, Options, XdpBuff};
 
 /// Counts this thread's allocations.
 struct Counting;
@@ -51,14 +51,21 @@ fn running_takes_no_memory() {
         let maps = Maps::create(&object.maps, 1).unwrap();
         for program in &object.programs {
             let (verified, _) = verify(program, &object.maps, &Config::default()).unwrap();
-            let executable = Executable::new(&verified, &maps).unwrap();
-            let (mut cpu, mut buffer) = (Cpu::new(0), vec![0x81; 4096]);
-            let before = ALLOCATIONS.get();
-            for len in 14..1000 {
-                let mut buff = XdpBuff::new(&mut buffer, 256, len).unwrap();
-                executable.run(&mut cpu, &mut buff);
+            for engine in [Engine::Interpreter, Engine::Auto] {
+                let options = Options {
+                    engine,
+                    ..Options::default()
+                };
+                let executable = Executable::with_options(&verified, &maps, &options).unwrap();
+                let (mut cpu, mut buffer) = (Cpu::new(0), vec![0x81; 4096]);
+                let before = ALLOCATIONS.get();
+                for len in 14..1000 {
+                    let mut buff = XdpBuff::new(&mut buffer, 256, len).unwrap();
+                    executable.run(&mut cpu, &mut buff);
+                }
+                let name = &program.name;
+                assert_eq!(ALLOCATIONS.get(), before, "{name}, {engine:?}");
             }
-            assert_eq!(ALLOCATIONS.get(), before, "{name}: {}", program.name);
         }
         // The count does count.
         let before = ALLOCATIONS.get();

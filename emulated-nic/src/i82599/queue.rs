@@ -69,7 +69,8 @@ impl Ring {
     /// Address of a descriptor.
     #[inline]
     pub(crate) fn address(&self, index: u32) -> u64 {
-        self.base + DESCRIPTOR * u64::from(index)
+        // A driver may program any base; what wraps around is a fault like any address that is not mapped.
+        self.base.wrapping_add(DESCRIPTOR * u64::from(index))
     }
 
     /// Looks at the tail that the driver has written. `name` is the register's.
@@ -165,6 +166,13 @@ mod tests {
         r.look(5, "RDT", 0, &mut log);
         assert_eq!((r.owned(), r.after(60, 8)), (9, 4));
         assert_eq!(log.all().1, 0);
+    }
+
+    #[test]
+    fn a_ring_at_the_end_of_the_address_space_is_only_odd() {
+        let mut r = ring();
+        r.set(u64::MAX - 127, 16 * 64);
+        assert_eq!((r.address(7), r.address(8)), (u64::MAX - 15, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::registers::*;
 use super::rx_ring::{Placed, RxQueue};
 use super::statistics::RxTally;
 use crate::Variant;
-use crate::batch::{FrameBatch, WireFrame};
+use crate::batch::{FRAMES, FrameBatch, WireFrame};
 use crate::strict::Rule;
 use crate::wire::Supply;
 
@@ -160,6 +160,11 @@ impl Core {
             if blocked || idle || !self.pull(&mut batch) {
                 break;
             }
+            if batch.is_empty() {
+                // Frames were sent, and lost on the wire: time was spent, though nothing arrived.
+                left = left.saturating_sub(FRAMES);
+                progress = true;
+            }
         }
         self.rx.batch = batch;
         self.rx.tally.flush(&mut self.regs);
@@ -168,20 +173,24 @@ impl Core {
         progress
     }
 
-    /// Asks the wire for more. False where there is none.
+    /// Asks the wire for more. False where there is none for now.
     fn pull(&mut self, batch: &mut FrameBatch) -> bool {
         if self.rx.ended {
             return false;
         }
+        let mut more = false;
         match self.wire.ingress.receive(self.now, batch) {
-            Ok(supply) => self.rx.ended = supply == Supply::End,
+            Ok(supply) => {
+                self.rx.ended = supply == Supply::End;
+                more = supply == Supply::More;
+            }
             Err(error) => {
                 log::error!("{error}");
                 self.rx.ended = true;
                 self.wire_error.get_or_insert(error);
             }
         }
-        !batch.is_empty()
+        more || !batch.is_empty()
     }
 
     /// Receives frames from the front of `batch`; returns how many.

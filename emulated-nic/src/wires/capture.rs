@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{PcapNgReader, RawBlock};
-use pcap_file::{Endianness, PcapError, TsResolution};
+use pcap_file::{PcapError, TsResolution};
+
+use super::pcapng::{ETHERNET, PcapNg, SECTION_HEADER};
 
 /// Why a capture file could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -87,35 +85,21 @@ pub struct CaptureFile {
 
 enum Format {
     Pcap(PcapReader<File>),
-    /// With the interfaces of the current section.
-    PcapNg(PcapNgReader<File>, Vec<Interface>),
+    PcapNg(PcapNg),
 }
 
+/// The packet that was read last.
 #[derive(Debug, Default)]
-struct Current {
+pub(super) struct Current {
     timestamp: Duration,
     original_len: usize,
     data: Vec<u8>,
 }
 
-/// What packets of a pcapng interface need to be understood.
-#[derive(Clone, Copy, Debug)]
-struct Interface {
-    link_type: u32,
-    snap_len: usize,
-    /// Timestamp units: a power of 10, or of 2 where the high bit is set.
-    resolution: u8,
-    /// Seconds to add.
-    offset: u64,
-}
-
-const ETHERNET: u32 = 1;
 /// Longest packet that is believed; the formats' own tools stop at a quarter of a MiB.
-const MAX_PACKET: usize = 1 << 20;
+pub(super) const MAX_PACKET: usize = 1 << 20;
 const PCAP_HEADER: u64 = 24;
 const PCAP_RECORD: u64 = 16;
-const MICROSECONDS: u8 = 6;
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 impl CaptureFile {
     /// Opens a capture file of either format.
@@ -128,23 +112,20 @@ impl CaptureFile {
         let mut file = File::open(&path).map_err(failed)?;
         let mut magic = Vec::new();
         file.by_ref()
-            .take(12)
+            .take(4)
             .read_to_end(&mut magic)
             .map_err(failed)?;
         file.rewind().map_err(failed)?;
-        let damaged = |e| damage(&path, 0, 0, &e);
         let mut offset = 0;
         let format = match magic[..] {
-            [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
-                let reader = PcapNgReader::new(file).map_err(damaged)?;
-                offset = section_header_len(&magic);
-                Format::PcapNg(reader, Vec::new())
+            _ if magic.starts_with(&SECTION_HEADER.to_be_bytes()) => {
+                Format::PcapNg(PcapNg::new(file))
             }
             [0xa1, 0xb2, 0xc3, 0xd4, ..]
             | [0xd4, 0xc3, 0xb2, 0xa1, ..]
             | [0xa1, 0xb2, 0x3c, 0x4d, ..]
             | [0x4d, 0x3c, 0xb2, 0xa1, ..] => {
-                let reader = PcapReader::new(file).map_err(damaged)?;
+                let reader = PcapReader::new(file).map_err(|e| Trouble::from(e).at(&path, 0, 0))?;
                 offset += PCAP_HEADER;
                 Format::Pcap(reader)
             }
@@ -176,23 +157,12 @@ impl CaptureFile {
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, CaptureError> {
         let found = match &mut self.format {
             Format::Pcap(reader) => next_pcap(reader, &mut self.current, &mut self.offset),
-            Format::PcapNg(reader, interfaces) => {
-                next_pcapng(reader, interfaces, &mut self.current, &mut self.offset)
-            }
+            Format::PcapNg(reader) => reader.next(&mut self.current, &mut self.offset),
         };
         match found {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(Trouble::LinkType(link_type)) => {
-                return Err(CaptureError::LinkType {
-                    path: self.path.clone(),
-                    packet: self.index,
-                    link_type,
-                });
-            }
-            Err(Trouble::Damage(e)) => {
-                return Err(damage(&self.path, self.index, self.offset, &e));
-            }
+            Err(trouble) => return Err(trouble.at(&self.path, self.index, self.offset)),
         }
         self.index += 1;
         Ok(Some(self.last(self.index - 1)))
@@ -221,21 +191,62 @@ impl fmt::Debug for CaptureFile {
     }
 }
 
-enum Trouble {
+/// Why there is no next packet.
+pub(super) enum Trouble {
     LinkType(u32),
-    Damage(PcapError),
+    /// The cause, in words.
+    Damage(String),
+}
+
+impl Trouble {
+    /// The error that names the place.
+    fn at(self, path: &Path, packet: u64, offset: u64) -> CaptureError {
+        let path = path.to_path_buf();
+        match self {
+            Trouble::LinkType(link_type) => CaptureError::LinkType {
+                path,
+                packet,
+                link_type,
+            },
+            Trouble::Damage(cause) => CaptureError::Damaged {
+                path,
+                packet,
+                offset,
+                cause,
+            },
+        }
+    }
 }
 
 impl From<PcapError> for Trouble {
     fn from(e: PcapError) -> Self {
-        Trouble::Damage(e)
+        match e {
+            PcapError::IoError(e) => e.into(),
+            other => Trouble::Damage(other.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(e: io::Error) -> Self {
+        Trouble::Damage(match e.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                "the file ends within this record, or the record's length is wrong".to_owned()
+            }
+            _ => format!("reading failed: {e}"),
+        })
     }
 }
 
 impl Current {
-    fn set(&mut self, timestamp: Duration, original_len: u32, data: &[u8]) -> Result<(), Trouble> {
+    pub(super) fn set(
+        &mut self,
+        timestamp: Duration,
+        original_len: u32,
+        data: &[u8],
+    ) -> Result<(), Trouble> {
         if data.len() > MAX_PACKET {
-            return Err(PcapError::InvalidField("a packet of more than a MiB").into());
+            return Err(Trouble::Damage("a packet of more than a MiB".to_owned()));
         }
         self.timestamp = timestamp;
         self.original_len = (original_len as usize).max(data.len());
@@ -268,161 +279,4 @@ fn next_pcap(
     current.set(timestamp, packet.orig_len, &packet.data)?;
     *offset += PCAP_RECORD + u64::from(packet.incl_len);
     Ok(true)
-}
-
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
-
-fn next_pcapng(
-    reader: &mut PcapNgReader<File>,
-    interfaces: &mut Vec<Interface>,
-    current: &mut Current,
-    offset: &mut u64,
-) -> Result<bool, Trouble> {
-    loop {
-        // A new section may change the byte order, but no block is both that and a packet.
-        let order = reader.section().endianness;
-        let (kind, len) = {
-            let Some(block) = reader.next_raw_block() else {
-                return Ok(false);
-            };
-            let block = block?;
-            let len = u64::from(block.initial_len);
-            if matches!(block.type_, PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
-                read_packet(&block, order, interfaces, current)?;
-                *offset += len;
-                return Ok(true);
-            }
-            (block.type_, len)
-        };
-        match kind {
-            SECTION_HEADER => interfaces.clear(),
-            INTERFACE => interfaces.extend(reader.interfaces().last().map(Interface::new)),
-            _ => {}
-        }
-        *offset += len;
-    }
-}
-
-/// Takes a packet out of one of the three kinds of block that hold one.
-fn read_packet(
-    block: &RawBlock<'_>,
-    order: Endianness,
-    interfaces: &[Interface],
-    current: &mut Current,
-) -> Result<(), Trouble> {
-    let short = || PcapError::InvalidField("the block is too short for its packet");
-    let body = &block.body[..];
-    let word = |at: usize| -> Result<u32, PcapError> {
-        let bytes = body
-            .get(at..at + 4)
-            .and_then(|b| b.first_chunk())
-            .ok_or_else(short)?;
-        Ok(match order {
-            Endianness::Big => u32::from_be_bytes(*bytes),
-            Endianness::Little => u32::from_le_bytes(*bytes),
-        })
-    };
-    let (id, header) = match block.type_ {
-        SIMPLE_PACKET => (0, 4),
-        ENHANCED_PACKET => (word(0)?, 20),
-        // The older block has a count of drops in the upper or later half.
-        _ => match order {
-            Endianness::Big => (word(0)? >> 16, 20),
-            Endianness::Little => (word(0)? & 0xffff, 20),
-        },
-    };
-    let interface = interfaces
-        .get(id as usize)
-        .ok_or(PcapError::InvalidInterfaceId(id))?;
-    if interface.link_type != ETHERNET {
-        return Err(Trouble::LinkType(interface.link_type));
-    }
-    let (timestamp, captured, original) = match block.type_ {
-        SIMPLE_PACKET => {
-            let original = word(0)?;
-            let captured = match interface.snap_len {
-                0 => original as usize,
-                snap_len => (original as usize).min(snap_len),
-            };
-            (Duration::ZERO, captured, original)
-        }
-        _ => {
-            let units = u64::from(word(4)?) << 32 | u64::from(word(8)?);
-            (interface.time(units), word(12)? as usize, word(16)?)
-        }
-    };
-    let end = header + captured;
-    let data = body.get(header..end).ok_or_else(short)?;
-    current.set(timestamp, original, data)
-}
-
-impl Interface {
-    fn new(block: &InterfaceDescriptionBlock<'_>) -> Self {
-        let mut interface = Interface {
-            link_type: u32::from(block.linktype),
-            snap_len: block.snaplen as usize,
-            resolution: MICROSECONDS,
-            offset: 0,
-        };
-        for option in &block.options {
-            match option {
-                InterfaceDescriptionOption::IfTsResol(units) => interface.resolution = *units,
-                InterfaceDescriptionOption::IfTsOffset(seconds) => interface.offset = *seconds,
-                _ => {}
-            }
-        }
-        interface
-    }
-
-    /// Time of a timestamp in the interface's units; one too far off to be told is the last there is.
-    fn time(&self, units: u64) -> Duration {
-        let exponent = u32::from(self.resolution & 0x7f);
-        let per_second = match self.resolution & 0x80 {
-            0 => 10u128.checked_pow(exponent),
-            _ => 1u128.checked_shl(exponent),
-        };
-        let Some(per_second) = per_second else {
-            return Duration::from_secs(self.offset);
-        };
-        let seconds = u128::from(units) / per_second;
-        let rest = u128::from(units) % per_second;
-        // Units finer than a nanosecond lose what a Duration cannot hold.
-        let nanos = match rest.checked_mul(NANOS_PER_SECOND) {
-            Some(product) => product / per_second,
-            None => rest / (per_second / NANOS_PER_SECOND),
-        };
-        Duration::new((seconds as u64).saturating_add(self.offset), nanos as u32)
-    }
-}
-
-/// Length of the block that a pcapng file starts with, from its first twelve bytes.
-fn section_header_len(start: &[u8]) -> u64 {
-    let len: [u8; 4] = start
-        .get(4..8)
-        .and_then(|b| b.first_chunk().copied())
-        .unwrap_or_default();
-    u64::from(match start.get(8) {
-        Some(0x1a) => u32::from_be_bytes(len),
-        _ => u32::from_le_bytes(len),
-    })
-}
-
-fn damage(path: &Path, packet: u64, offset: u64, error: &PcapError) -> CaptureError {
-    let cause = match error {
-        PcapError::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-            "the file ends within this record, or the record's length is wrong".to_owned()
-        }
-        PcapError::IoError(e) => format!("reading failed: {e}"),
-        other => other.to_string(),
-    };
-    CaptureError::Damaged {
-        path: path.to_path_buf(),
-        packet,
-        offset,
-        cause,
-    }
 }

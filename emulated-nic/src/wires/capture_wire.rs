@@ -202,7 +202,14 @@ impl CaptureWriter {
     ) -> Result<(), CaptureError> {
         let original_len = original_len.max(data.len()) as u32;
         let result = match &mut self.writer {
-            Some(writer) => writer.write(timestamp, original_len, data),
+            Some(writer) => match writer.latest() {
+                latest if timestamp > latest => Err(PcapError::IoError(io::Error::other(format!(
+                    "the packet's time, {} s after 1970, is later than the format can tell, {} s",
+                    timestamp.as_secs(),
+                    latest.as_secs()
+                )))),
+                _ => writer.write(timestamp, original_len, data),
+            },
             None => Err(PcapError::IoError(io::Error::other("the file is finished"))),
         };
         result.map_err(|e| failed(&self.path, e))
@@ -247,6 +254,14 @@ impl Writer {
                 Writer::PcapNg(writer)
             }
         })
+    }
+
+    /// The latest time that the format can tell: seconds are of 32 bits, or nanoseconds of 64.
+    fn latest(&self) -> Duration {
+        match self {
+            Writer::Pcap(_) => Duration::new(u32::MAX.into(), 999_999_999),
+            Writer::PcapNg(_) => Duration::from_nanos(u64::MAX),
+        }
     }
 
     fn write(

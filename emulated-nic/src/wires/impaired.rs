@@ -89,6 +89,9 @@ impl ImpairmentCounts {
 /// Most frames, and bytes, that are on their way where there is a delay.
 const LATE_FRAMES: usize = 16 << 10;
 const LATE_BYTES: usize = 8 << 20;
+/// How often the wire inside is asked at a time. A wire that loses everything would else ask for
+/// ever, and the NIC would never come back.
+const ROUNDS: usize = 256;
 
 impl<I: Ingress> Impaired<I> {
     /// Impairs `inner`.
@@ -169,7 +172,7 @@ impl<I: Ingress> Impaired<I> {
         now: Duration,
         out: &mut FrameBatch,
     ) -> Result<Supply, WireError> {
-        loop {
+        for _ in 0..ROUNDS {
             self.decide(out);
             if !self.fresh.is_empty() {
                 return Ok(Supply::More);
@@ -184,6 +187,7 @@ impl<I: Ingress> Impaired<I> {
                 return Ok(self.supply);
             }
         }
+        Ok(Supply::More)
     }
 
     /// Frames whose time has come.

@@ -4,6 +4,7 @@ mod capture;
 mod capture_wire;
 mod impaired;
 mod packets;
+mod pcapng;
 mod pipe;
 mod sink;
 mod source;

@@ -148,7 +148,8 @@ pub(crate) struct RunFiles {
     #[arg(long, value_name = "FILE", requires = "input")]
     pub(crate) verdicts: Option<PathBuf>,
 
-    /// Write the contents of all maps at the end, in the form that --maps reads.
+    /// Write the contents of the maps that user space may read and write, at the end, in the form
+    /// that --maps reads.
     #[arg(long, value_name = "FILE")]
     pub(crate) dump_maps: Option<PathBuf>,
 }

@@ -36,7 +36,8 @@ impl OutFile {
                 .prefix(".ixdp-")
                 // Less what the umask takes away, as for any new file.
                 .permissions(fs::Permissions::from_mode(0o666))
-                .tempfile_in(directory)?;
+                .tempfile_in(directory)
+                .map_err(|e| no_file_in(directory, &e))?;
             Ok((temporary, target))
         });
         Ok(OutFile {
@@ -77,9 +78,20 @@ impl OutFile {
     }
 }
 
+/// Why a folder takes no file, without the name of the temporary one, which nobody has asked for.
+fn no_file_in(directory: &Path, error: &io::Error) -> io::Error {
+    let directory = directory.display();
+    let cause = match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no folder {directory}; make it first"),
+        kind => format!("no file can be made in the folder {directory}: {kind}"),
+    };
+    io::Error::new(error.kind(), cause)
+}
+
 /// The format that the extension of a capture to be written chooses.
 pub(crate) fn capture_format(path: &Path) -> Result<CaptureFormat, Failure> {
-    match path.extension().and_then(|e| e.to_str()) {
+    let extension = path.extension().and_then(|e| e.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("pcap") => Ok(CaptureFormat::Pcap),
         Some("pcapng") => Ok(CaptureFormat::PcapNg),
         _ => Err(Failure::usage(
@@ -94,6 +106,12 @@ pub(crate) fn check_paths(args: &Run) -> Result<(), Failure> {
     let files = &args.files;
     for path in [&files.out, &files.tx_out].into_iter().flatten() {
         capture_format(path)?;
+    }
+    if files.dump_maps.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::usage(
+            "--dump-maps writes a file, and `-` names none",
+            "name a file, or /dev/stdout to see the maps among the figures",
+        ));
     }
     let read = [Some(&args.object), args.maps.as_ref(), files.input.as_ref()];
     let read: Vec<PathBuf> = read.into_iter().flatten().map(|p| identity(p)).collect();
@@ -177,7 +195,12 @@ mod tests {
         kept.commit().unwrap();
         assert_eq!((fs::read(&path).unwrap(), count()), (b"new".to_vec(), 2));
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert!(OutFile::create(&dir.path().join("none/out")).is_err());
+        let error = OutFile::create(&dir.path().join("none/out")).unwrap_err();
+        let cause = error.source.to_string();
+        assert!(
+            cause.contains("there is no folder") && cause.contains("none;"),
+            "{cause}"
+        );
 
         let mut null = OutFile::create(Path::new("/dev/null")).unwrap();
         null.file().unwrap().write_all(b"gone").unwrap();

@@ -10,11 +10,15 @@
 //! there. In a per-CPU map a list is one value a CPU, and anything else is every CPU's.
 
 use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use driver_core::MacAddr;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value, json};
-use xdp_vm::MapSpec;
+use xdp_vm::{MapError, MapSpec};
 
 /// What a file says of one map.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +63,14 @@ pub(crate) enum MapsFileError {
     },
     #[error("map {map}, key {key} is there twice")]
     Twice { map: String, key: String },
+    #[error("map {map} is there twice; put all its entries together")]
+    MapTwice { map: String },
+    #[error("{source} (key {key}; it has room for {entries} entries)")]
+    Refused {
+        key: String,
+        entries: u32,
+        source: MapError,
+    },
     #[error("map {map}, key {key}: {given} values for {cpus} CPUs (one a queue)")]
     Cpus {
         map: String,
@@ -97,17 +109,64 @@ fn list(names: &[String]) -> String {
     }
 }
 
+/// What a map says of an entry that it does not take.
+pub(crate) fn refused(spec: &MapSpec, key: &[u8], source: MapError) -> MapsFileError {
+    MapsFileError::Refused {
+        key: show(key).to_string(),
+        entries: spec.max_entries,
+        source,
+    }
+}
+
+/// A part of the file. An object keeps members that are there twice, which [`Value`] would lose.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Part<V> {
+    #[serde(
+        bound(deserialize = "V: Deserialize<'de>"),
+        deserialize_with = "members"
+    )]
+    Members(Vec<(String, V)>),
+    Other(Value),
+}
+
+fn members<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<(String, V)>, D::Error> {
+    struct Members<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Members<V> {
+        type Value = Vec<(String, V)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry()? {
+                members.push(member);
+            }
+            Ok(members)
+        }
+    }
+    from.deserialize_map(Members(PhantomData))
+}
+
 /// Reads a map file against the maps of an object. Nothing of it is kept where one thing is wrong.
 pub(crate) fn parse(
     text: &[u8],
     specs: &[MapSpec],
     cpus: usize,
 ) -> Result<Vec<Contents>, MapsFileError> {
-    let Value::Object(maps) = serde_json::from_slice(text)? else {
+    let Part::Members(maps) = serde_json::from_slice::<Part<Part<Value>>>(text)? else {
         return Err(MapsFileError::NotAnObject);
     };
+    let mut seen = HashSet::new();
     maps.into_iter()
         .map(|(name, entries)| {
+            if !seen.insert(name.clone()) {
+                return Err(MapsFileError::MapTwice { map: name });
+            }
             let map = specs.iter().position(|s| s.name == name);
             let map = map.ok_or_else(|| MapsFileError::NoSuchMap {
                 map: name,
@@ -132,18 +191,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn entries(&mut self, entries: Value) -> Result<Vec<Entry>, MapsFileError> {
+    fn entries(&mut self, entries: Part<Value>) -> Result<Vec<Entry>, MapsFileError> {
         let map = || self.spec.name.clone();
         let pairs: Vec<(Value, Value)> = match entries {
-            Value::Object(pairs) => pairs
+            Part::Members(pairs) => pairs
                 .into_iter()
                 .map(|(k, v)| (Value::String(k), v))
                 .collect(),
-            Value::Array(items) => items
+            Part::Other(Value::Array(items)) => items
                 .into_iter()
                 .map(|item| pair(item).ok_or_else(|| MapsFileError::NotEntries { map: map() }))
                 .collect::<Result<_, _>>()?,
-            _ => return Err(MapsFileError::NotEntries { map: map() }),
+            Part::Other(_) => return Err(MapsFileError::NotEntries { map: map() }),
         };
         pairs.into_iter().map(|(k, v)| self.entry(k, v)).collect()
     }
@@ -435,6 +494,8 @@ mod tests {
             (r#"{"m": {"1": 1.5}}"#, "1.5 is no whole number"),
             (r#"{"m": {"1": null}}"#, "null is no"),
             (r#"{"m": {"1": [1]}}"#, "1 bytes are given, and 2 needed"),
+            (r#"{"m": {"1": 1, "1": 2}}"#, "map m, key 1 is there twice"),
+            (r#"{"m": {"1": 1}, "m": {"2": 2}}"#, "map m is there twice"),
             (r#"{"m": {"1": [1, 256]}}"#, "not 256"),
             (
                 r#"{"m": {"::1": 1}}"#,

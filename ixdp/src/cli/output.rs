@@ -57,9 +57,14 @@ impl Output {
                 self.closed = true;
                 Ok(())
             }
-            result => result,
+            result => result.map_err(|e| stdout_failed(&e)),
         }
     }
+}
+
+/// An error that names stdout.
+pub(crate) fn stdout_failed(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))
 }
 
 /// Prints a line to stderr; where nobody listens there either, it is lost.

@@ -1,24 +1,25 @@
 //! `ixdp run`: a program on the packets of a capture, one after the other in virtual time; or on
 //! generated packets at full speed.
 
+use std::error::Error;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use datapath::{Program, SkipProgram, VmProgram};
-use emulated_nic::wires::{CaptureFile, CaptureSummary, CaptureWriter};
+use emulated_nic::wires::{CaptureError, CaptureFile, CaptureSummary, CaptureWriter};
 use ixdp::xdp_vm::{Clock, Update};
 use ixdp::{LoadedProgram, Outcome, Replay, Report, SessionConfig};
 use serde::Serialize;
 
-use crate::cli::args::{Format, Run, RunFiles};
-use crate::cli::failure::{Failure, file, read};
+use crate::cli::args::{Format, Run};
+use crate::cli::failure::{Failure, FileError, file, read};
 use crate::cli::files::{OutFile, capture_format, check_paths};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::load::{self, Load};
 use crate::cli::maps_file::{self, Entry};
 use crate::cli::object::{read_object, set_variables};
-use crate::cli::output::{Output, complain, thousands};
+use crate::cli::output::{Output, complain, stdout_failed, thousands};
 use crate::cli::summary;
 
 /// Runs.
@@ -55,25 +56,28 @@ pub(crate) fn run(args: &Run) -> Result<(), Failure> {
                 program.cpu().set_clock(Clock::Fixed(now));
             })
         }
-        None if args.device.skip_prog => {
-            let load = Load {
-                name: "none (skipped)".to_owned(),
-                programs: vec![SkipProgram; queues.into()],
-                protocols: None,
-                at_end: None,
-            };
-            load::run(&args.device, &args.load, &interrupt, load)
-        }
         None => {
-            let load = Load {
-                name,
-                programs: (0..queues).map(|q| program.on_queue(q)).collect(),
-                protocols: None,
-                at_end: args.trace.then_some(print_trace),
+            // Made now: a run would be for nothing if what it found could not be written.
+            let maps = args.files.dump_maps.as_deref().map(OutFile::create);
+            let maps = maps.transpose()?;
+            let result = if args.device.skip_prog {
+                let load = Load {
+                    name: "none (skipped)".to_owned(),
+                    programs: vec![SkipProgram; queues.into()],
+                    protocols: None,
+                    at_end: None,
+                };
+                load::run(&args.device, &args.load, &interrupt, load)
+            } else {
+                let load = Load {
+                    name,
+                    programs: (0..queues).map(|q| program.on_queue(q)).collect(),
+                    protocols: None,
+                    at_end: args.trace.then_some(print_trace),
+                };
+                load::run(&args.device, &args.load, &interrupt, load)
             };
-            let result = load::run(&args.device, &args.load, &interrupt, load);
-            if let (Ok(()) | Err(Failure::Told), Some(path)) = (&result, &args.files.dump_maps) {
-                let mut out = OutFile::create(path)?;
+            if let (Ok(()) | Err(Failure::Told), Some(mut out)) = (&result, maps) {
                 dump_maps(&program, &mut out)?;
                 out.commit()?;
             }
@@ -104,11 +108,12 @@ fn load_program(args: &Run) -> Result<LoadedProgram, Failure> {
         for map in contents.map_err(file("use the contents of maps in", path))? {
             for Entry { key, values } in &map.entries {
                 let values: Vec<&[u8]> = values.iter().map(|v| &v[..]).collect();
-                let maps = program.maps();
-                let done = maps
-                    .at(map.map)
-                    .map(|m| m.update_percpu(key, &values, Update::Any));
-                done.transpose()
+                let Some(there) = program.maps().at(map.map) else {
+                    continue;
+                };
+                there
+                    .update_percpu(key, &values, Update::Any)
+                    .map_err(|source| maps_file::refused(there.spec(), key, source))
                     .map_err(file("use the contents of maps in", path))?;
             }
         }
@@ -163,7 +168,7 @@ impl VerdictFile {
         match (result, &self.target) {
             (Ok(()), _) => Ok(true),
             (Err(e), None) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
-            (Err(e), None) => Err(e.into()),
+            (Err(e), None) => Err(stdout_failed(&e).into()),
             (Err(e), Some(target)) => Err(file("write", target.path())(e).into()),
         }
     }
@@ -176,10 +181,10 @@ const STDOUT: &str = "-";
 struct CaptureRun<'a> {
     input: &'a Path,
     summary: CaptureSummary,
-    files: &'a RunFiles,
     passed: Option<(CaptureWriter, OutFile)>,
     sent: Option<(CaptureWriter, OutFile)>,
     verdicts: Option<VerdictFile>,
+    maps: Option<OutFile>,
     out: Output,
     device: String,
 }
@@ -204,7 +209,7 @@ impl<'a> CaptureRun<'a> {
             let Some(path) = path else { return Ok(None) };
             let target = OutFile::create(path)?;
             let writer = CaptureWriter::create(target.place(), capture_format(path)?);
-            Ok::<_, Failure>(Some((writer.map_err(file("write", path))?, target)))
+            Ok::<_, Failure>(Some((writer.map_err(unwritten(path))?, target)))
         };
         let files = &args.files;
         let on_stdout = files.verdicts.as_deref() == Some(Path::new(STDOUT));
@@ -212,10 +217,14 @@ impl<'a> CaptureRun<'a> {
         Ok(CaptureRun {
             input,
             summary,
-            files,
             passed: writer(&files.out)?,
             sent: writer(&files.tx_out)?,
             verdicts: verdicts.transpose()?,
+            maps: files
+                .dump_maps
+                .as_deref()
+                .map(OutFile::create)
+                .transpose()?,
             // Where verdicts are on stdout, all of it is JSON.
             out: Output::new(if on_stdout {
                 Format::Json
@@ -246,13 +255,7 @@ impl<'a> CaptureRun<'a> {
         while let Some(packet) = capture.next_packet()? {
             let (index, time) = (packet.index, packet.timestamp);
             if interrupt.wait(Duration::ZERO) {
-                return Err(Failure::Job(
-                    format!(
-                        "interrupted after {index} of {} packets; no output was written",
-                        self.summary.packets
-                    )
-                    .into(),
-                ));
+                return self.interrupted(index, &replay.finish()?, name);
             }
             replay.programs().for_each(|p| each(p, Some(time)));
             let outcome = replay.packet(packet.data)?;
@@ -305,16 +308,27 @@ impl<'a> CaptureRun<'a> {
         if let (Some((writer, target)), Some(packet)) = (&mut self.passed, passed) {
             writer
                 .write(time, packet.len(), packet)
-                .map_err(file("write", target.path()))?;
+                .map_err(unwritten(target.path()))?;
         }
         if let Some((writer, target)) = &mut self.sent {
             for packet in sent {
                 writer
                     .write(time, packet.len(), packet)
-                    .map_err(file("write", target.path()))?;
+                    .map_err(unwritten(target.path()))?;
             }
         }
         Ok(())
+    }
+
+    /// Prints the summary of a part of the capture; files are written whole or not at all.
+    fn interrupted(mut self, packets: u64, report: &Report, name: &str) -> Result<(), Failure> {
+        if let Some(verdicts) = self.verdicts {
+            verdicts.finish()?;
+        }
+        summary::summary(&mut self.out, &self.device, name, report)?;
+        let of = self.summary.packets;
+        let said = format!("interrupted after {packets} of {of} packets; no file was written");
+        Err(Failure::Job(said.into()))
     }
 
     /// Puts all files in their places, and prints the summary.
@@ -326,14 +340,13 @@ impl<'a> CaptureRun<'a> {
     ) -> Result<(), Failure> {
         let mut done = Vec::new();
         for (mut writer, target) in [self.passed, self.sent].into_iter().flatten() {
-            writer.finish().map_err(file("write", target.path()))?;
+            writer.finish().map_err(unwritten(target.path()))?;
             done.push(target);
         }
         if let Some(verdicts) = self.verdicts {
             done.extend(verdicts.finish()?);
         }
-        if let Some(path) = &self.files.dump_maps {
-            let mut target = OutFile::create(path)?;
+        if let Some(mut target) = self.maps {
             dump_maps(program, &mut target)?;
             done.push(target);
         }
@@ -346,10 +359,21 @@ impl<'a> CaptureRun<'a> {
     }
 }
 
+/// For `map_err`: names the capture as the user did, not the file that it is on its way in.
+fn unwritten(path: &Path) -> impl Fn(CaptureError) -> FileError {
+    let failed = file::<Box<dyn Error + Send + Sync>>("write", path);
+    move |error| match error {
+        CaptureError::Open { source, .. } | CaptureError::Write { source, .. } => {
+            failed(source.into())
+        }
+        other => failed(other.into()),
+    }
+}
+
 /// Writes the contents of every map that may be read and written: of arrays what is not zero.
 fn dump_maps(program: &LoadedProgram, out: &mut OutFile) -> Result<(), Failure> {
     let mut maps = Vec::new();
-    for map in program.maps().iter().filter(|m| !m.spec().frozen) {
+    for map in program.maps().iter().filter(|m| m.is_open()) {
         let mut entries = Vec::new();
         for key in map.keys() {
             let values = match map.spec().kind.is_percpu() {

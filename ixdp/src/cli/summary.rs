@@ -227,14 +227,19 @@ fn text(out: &mut Output, report: &Report) -> io::Result<()> {
         let errors = thousands(report.errors());
         row("Errors", format!("{errors} ({})", causes.join(", ")))?;
     }
-    if report.missed() > 0 {
-        row(
-            "Missed",
-            format!(
-                "{} (no free descriptor: the source is faster than the workers)",
-                thousands(report.missed())
-            ),
-        )?;
+    for (n, cause) in [
+        (
+            report.end.port.rx_missed,
+            "no free descriptor: the source is faster than the workers",
+        ),
+        (
+            report.refused,
+            "shorter than any frame, or longer than the device takes",
+        ),
+    ] {
+        if n > 0 {
+            row("Missed", format!("{} ({cause})", thousands(n)))?;
+        }
     }
     if wire.lost + wire.duplicated + wire.reordered > 0 {
         row(

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use datapath::{BatchSize, Discard, Verdict, Worker};
+use datapath::{BatchSize, Discard, Verdict, VmProgram, Worker};
 use driver_core::{
     DmaDomain, Frame, FramePool, Geometry, IovaRanges, Port, PortConfig, RxPacket, RxQueue, Spares,
     TxQueue,
@@ -11,8 +11,8 @@ use driver_core::{
 use driver_ixgbe::{IxgbePort, IxgbeRxQueue, IxgbeTxQueue};
 use emulated_nic::wires::{Sink, Source, SourceConfig};
 use emulated_nic::{Nic, Variant, Wire};
-use ixdp::LoadedProgram;
-use ixdp::xdp_vm::Object;
+use ixdp::xdp_vm::verifier::{Config, verify};
+use ixdp::xdp_vm::{Cpu, Engine, Executable, Maps, Object, Options};
 
 use crate::floor;
 
@@ -45,7 +45,12 @@ pub(crate) const CASES: &[Row] = &[
     row("receive, recycle", Some(30.0), || Recycle::make(false)),
     row("receive, transmit", Some(70.0), Forward::make),
     row("datapath with a compiled-in function", Some(55.0), function),
-    row("datapath with the drop sample, interpreted", None, program),
+    row("datapath with the drop sample, interpreted", None, || {
+        program(Engine::Interpreter)
+    }),
+    row("datapath with the drop sample, compiled", None, || {
+        program(Engine::Auto)
+    }),
     row("peer: receive, buffers through the pool", None, || {
         Recycle::make(true)
     }),
@@ -156,7 +161,7 @@ impl Case for Recycle {
                     }
                 })
             } else {
-                rx.poll(BATCH, spares, |packet| drop(packet))
+                rx.poll(BATCH, spares, |_packet| {})
             };
             if n == 0 {
                 return packets;
@@ -183,7 +188,7 @@ impl Forward {
         let (Some(rx), Some(tx), Some(mut pool)) = (bed.rx, bed.tx, bed.pool) else {
             return Err("no queue".into());
         };
-        let spares = pool.spares(4 * BATCH);
+        let spares = pool.spares(8 * BATCH);
         let mut case = Forward {
             nic: bed.nic,
             _port: bed._port,
@@ -195,7 +200,7 @@ impl Forward {
         // A round lives on the frames that the round before put on the transmit ring: the first ones
         // fill it.
         while case.tx.pending() < RING as usize - BATCH {
-            case.spares.refill(&mut pool, 4 * BATCH);
+            case.spares.refill(&mut pool, 8 * BATCH);
             case.fill();
             case.drain();
         }
@@ -218,7 +223,9 @@ impl Case for Forward {
         } = self;
         let mut packets = 0;
         loop {
-            tx.reclaim(spares);
+            if spares.len() < BATCH || tx.room() < BATCH {
+                tx.reclaim(spares);
+            }
             let n = rx.poll(BATCH, spares, |packet| {
                 if let Some(frame) = packet.take()
                     && let Err(reject) = tx.enqueue(frame)
@@ -288,7 +295,15 @@ fn function() -> Made {
 }
 
 /// The sample that drops and counts in a per-CPU array, in the VM.
-fn program() -> Made {
+fn program(engine: Engine) -> Made {
     let object = Object::parse(include_bytes!("../../../ixdp/programs/drop.bpf.o"))?;
-    Whole::make(LoadedProgram::load(&object, None, 1)?.on_queue(0))
+    let program = object.program(None)?;
+    let (verified, _) = verify(program, &object.maps, &Config::default())?;
+    let maps = Maps::create(&object.maps, 1)?;
+    let options = Options {
+        engine,
+        ..Options::default()
+    };
+    let executable = Executable::with_options(&verified, &maps, &options)?;
+    Whole::make(VmProgram::new(executable.into(), Cpu::new(0), 0))
 }

@@ -1,5 +1,6 @@
 //! Running verified programs. [`Executable`] joins a program to its maps; `decode` turns its
-//! instructions into operations, `interpreter` runs them.
+//! instructions into operations, `interpreter` runs them. The other engine, the compiler, is the
+//! module `jit`.
 
 mod atomics;
 mod decode;
@@ -8,6 +9,7 @@ mod op;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -15,9 +17,53 @@ use thiserror::Error;
 use crate::buff::XdpBuff;
 use crate::cpu::Cpu;
 use crate::insn::imm64;
+#[cfg(all(target_arch = "x86_64", unix))]
+use crate::jit::Jit;
 use crate::maps::Maps;
 use crate::{Insn, MapSpec, Verified};
 use op::Op;
+
+/// What runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// A loop over decoded instructions, on every machine.
+    Interpreter,
+    /// Code of the machine, on x86-64.
+    Jit,
+    /// `Jit` where this process may have code made and the program makes no tail calls, else
+    /// `Interpreter`.
+    #[default]
+    Auto,
+}
+
+/// How to make an [`Executable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The engine.
+    pub engine: Engine,
+    /// What the compiler does beyond compiling.
+    pub jit: JitOptions,
+}
+
+/// What the compiler does beyond compiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct JitOptions {
+    /// Hide the program's constants in its code by random keys, so that who wrote the program cannot
+    /// place instructions of their choice among those of the code (`bpf_jit_harden` of the kernel).
+    pub blind_constants: bool,
+    /// Name the code for profilers: `perf` finds `bpf_prog_TAG_NAME` in `/tmp/perf-PID.map`.
+    pub perf_map: bool,
+}
+
+/// A program's machine code.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineCode<'a> {
+    /// The code, where it runs.
+    pub bytes: &'a [u8],
+    /// By instruction slot: where its code starts in `bytes`, ascending. Slots without code of their
+    /// own start where the next one does; what a function does before its first slot is before it.
+    pub offsets: &'a [u32],
+}
 
 /// Why a verified program cannot be run.
 #[derive(Clone, Debug, Error)]
@@ -31,6 +77,12 @@ pub enum ExecutableError {
     NoMap { index: usize, maps: usize },
     #[error("instruction {insn} (`{text}`) cannot be run by this engine")]
     Instruction { insn: usize, text: Insn },
+    #[error("there is no compiler for this machine; use the interpreter")]
+    NoJit,
+    #[error("no memory for {bytes} bytes of code: {cause}; use the interpreter")]
+    CodeMemory { bytes: usize, cause: String },
+    #[error("the names of the code cannot be written to {}: {cause}", path.display())]
+    PerfMap { path: PathBuf, cause: String },
 }
 
 /// A verified program joined to its maps, ready to run. It may run on several threads at once, each
@@ -38,7 +90,7 @@ pub enum ExecutableError {
 #[derive(Debug)]
 pub struct Executable {
     body: Arc<Body>,
-    /// Their addresses are in the operations.
+    /// Their addresses are in the operations or the code.
     maps: Maps,
 }
 
@@ -46,15 +98,36 @@ pub struct Executable {
 #[derive(Debug)]
 pub(crate) struct Body {
     name: String,
-    ops: Box<[Op]>,
+    form: Form,
+}
+
+/// What a program was made into.
+#[derive(Debug)]
+enum Form {
+    Ops(Box<[Op]>),
+    #[cfg(all(target_arch = "x86_64", unix))]
+    Code(Jit),
 }
 
 impl Executable {
-    /// Joins `verified` to `maps`, made from the declarations that it was verified against.
+    /// Joins `verified` to `maps`, made from the declarations that it was verified against, for the
+    /// fastest engine that there is.
     ///
     /// # Errors
     /// The maps are others, or there is an instruction that this engine does not have.
     pub fn new(verified: &Verified, maps: &Maps) -> Result<Self, ExecutableError> {
+        Self::with_options(verified, maps, &Options::default())
+    }
+
+    /// As [`Executable::new`], for an engine of choice.
+    ///
+    /// # Errors
+    /// As there; and the engine is not for this machine, or the system grants no memory for code.
+    pub fn with_options(
+        verified: &Verified,
+        maps: &Maps,
+        options: &Options,
+    ) -> Result<Self, ExecutableError> {
         let program = verified.program();
         for (insn, _) in program
             .insns
@@ -78,10 +151,31 @@ impl Executable {
         Ok(Executable {
             body: Arc::new(Body {
                 name: program.name.clone(),
-                ops: decode::decode(&program.insns, verified.notes(), maps)?.into(),
+                form: Form::of(verified, maps, options)?,
             }),
             maps: maps.clone(),
         })
+    }
+
+    /// The engine that runs it: never [`Engine::Auto`].
+    pub fn engine(&self) -> Engine {
+        match &self.body.form {
+            Form::Ops(_) => Engine::Interpreter,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            Form::Code(_) => Engine::Jit,
+        }
+    }
+
+    /// Its machine code, where it was compiled.
+    pub fn machine_code(&self) -> Option<MachineCode<'_>> {
+        match &self.body.form {
+            Form::Ops(_) => None,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            Form::Code(jit) => Some(MachineCode {
+                bytes: jit.code(),
+                offsets: jit.offsets(),
+            }),
+        }
     }
 
     /// Name of the entry function.
@@ -110,19 +204,76 @@ impl Executable {
             return interpreter::ABORTED;
         }
         cpu.start();
-        // SAFETY: the operations were decoded from a verified program with these maps, which live as
-        // long as `self`, and the slot is one of theirs.
-        let mut r0 = unsafe { interpreter::run(&self.body.ops, cpu, buff) };
+        // SAFETY: made from a verified program with these maps, which live as long as `self`, and the
+        // slot is one of theirs.
+        let mut r0 = unsafe { self.body.form.run(cpu, buff) };
         // Each program that a tail call goes to starts from here.
         while let Some(next) = cpu.next.take() {
             // SAFETY: the address of a program in an array of a map that lives: see `Programs`. The
             // array took only programs whose maps have the slots of its own.
             r0 = unsafe {
                 let body = std::ptr::with_exposed_provenance::<Body>(next.get());
-                interpreter::run(&(*body).ops, cpu, buff)
+                (*body).form.run(cpu, buff)
             };
         }
         r0
+    }
+}
+
+impl Form {
+    /// Runs it on one packet.
+    ///
+    /// # Safety
+    /// The maps that it was made with live, and have the slot of `cpu`.
+    #[inline]
+    #[allow(unsafe_code)]
+    unsafe fn run(&self, cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u32 {
+        // SAFETY: made from a verified program; the caller's promise.
+        unsafe {
+            match self {
+                Form::Ops(ops) => interpreter::run(ops, cpu, buff),
+                #[cfg(all(target_arch = "x86_64", unix))]
+                Form::Code(jit) => jit.run(cpu, buff),
+            }
+        }
+    }
+
+    fn of(verified: &Verified, maps: &Maps, options: &Options) -> Result<Self, ExecutableError> {
+        match options.engine {
+            Engine::Interpreter => Self::decode(verified, maps),
+            Engine::Jit => Self::compile(verified, maps, &options.jit),
+            Engine::Auto => match Self::compile(verified, maps, &options.jit) {
+                // What only the interpreter has, tail calls, is for it to run.
+                Err(
+                    e @ (ExecutableError::NoJit
+                    | ExecutableError::CodeMemory { .. }
+                    | ExecutableError::Instruction { .. }),
+                ) => {
+                    log::info!("program {}: {e}", verified.program().name);
+                    Self::decode(verified, maps)
+                }
+                form => form,
+            },
+        }
+    }
+
+    fn decode(verified: &Verified, maps: &Maps) -> Result<Self, ExecutableError> {
+        let ops = decode::decode(&verified.program().insns, verified.notes(), maps)?;
+        Ok(Form::Ops(ops.into()))
+    }
+
+    #[cfg(all(target_arch = "x86_64", unix))]
+    fn compile(
+        verified: &Verified,
+        maps: &Maps,
+        options: &JitOptions,
+    ) -> Result<Self, ExecutableError> {
+        Jit::new(verified, maps, options).map(Form::Code)
+    }
+
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    fn compile(_: &Verified, _: &Maps, _: &JitOptions) -> Result<Self, ExecutableError> {
+        Err(ExecutableError::NoJit)
     }
 }
 

@@ -59,7 +59,11 @@ fn executable(insns: Vec<Insn>, notes: &[(usize, Note)], maps: &Maps) -> Executa
         ..Program::default()
     };
     let specs = maps.iter().map(|m| m.spec().clone()).collect();
-    Executable::new(&Verified::new(program, all, specs), maps).unwrap()
+    let options = Options {
+        engine: Engine::Interpreter,
+        ..Options::default()
+    };
+    Executable::with_options(&Verified::new(program, all, specs), maps, &options).unwrap()
 }
 
 fn no_maps() -> Maps {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::{Env, outcome};
 use crate::cpu::Cpu;
-use crate::maps::{Map, Storage};
+use crate::maps::{Hash, Map, Storage};
 use crate::memory::pointer;
 
 /// Tail calls that a run may make (`MAX_TAIL_CALL_CNT`).
@@ -131,4 +131,14 @@ pub(super) unsafe extern "C" fn peek_elem(
 ) -> u64 {
     // SAFETY: the contract: a map, and memory for a value of it (a value, of a bloom filter).
     outcome(unsafe { map(r1).take_raw(pointer(value), false) })
+}
+
+/// The address of a value in a hash, or null: what compiled code calls where it knows the map.
+///
+/// # Safety
+/// A key of that hash can be read at `key`, and `cpu` is one that it was made for.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) unsafe extern "C" fn hash_lookup(hash: &Hash, cpu: u32, key: *const u8) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe { hash.lookup(cpu, key) }
 }

@@ -28,6 +28,10 @@ pub enum LoadError {
     #[error("section {section}: {cause}; the file is damaged, build it again")]
     BrokenSection { section: String, cause: String },
     #[error(
+        "section .maps: there is no type information that says what its maps are; build with `clang -g`"
+    )]
+    UntypedMaps,
+    #[error(
         "type information ({section}) at byte {offset}: {cause}; build with `clang -g`, or drop the section with `llvm-objcopy --remove-section={section}`"
     )]
     BrokenBtf {

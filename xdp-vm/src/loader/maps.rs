@@ -83,10 +83,7 @@ impl MapTable {
     /// Variables of the section `.maps`: their type says what the map is, their symbol where.
     fn read_btf_maps(&mut self, elf: &Elf<'_>, index: usize, btf: &Btf) -> Result<(), LoadError> {
         let Some(variables) = btf.section(".maps") else {
-            return Err(LoadError::BrokenSection {
-                section: ".maps".to_owned(),
-                cause: "there is no type information for it; build with `clang -g`".to_owned(),
-            });
+            return Err(LoadError::UntypedMaps);
         };
         let symbols: HashMap<&str, u64> = elf
             .symbols

@@ -7,6 +7,17 @@ use crate::errno::Errno;
 use crate::memory::{self, Block};
 use crate::{MapSpec, maps::flags};
 
+/// What finds a value of an array: it is at `base + index * value_stride + cpu * cpu_stride`.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) struct ArrayShape {
+    pub(crate) base: *mut u8,
+    pub(crate) value_stride: usize,
+    /// Zero where all CPUs share the values.
+    pub(crate) cpu_stride: usize,
+    pub(crate) entries: u32,
+}
+
 /// The values of an array, of all CPUs.
 #[derive(Debug)]
 pub(crate) struct Array {
@@ -42,6 +53,17 @@ impl Array {
             value_size: spec.value_size as usize,
             _block: block,
         })
+    }
+
+    /// What compiled code finds values by.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn shape(&self) -> ArrayShape {
+        ArrayShape {
+            base: self.base,
+            value_stride: self.value_stride,
+            cpu_stride: self.cpu_stride,
+            entries: self.entries,
+        }
     }
 
     /// The value of entry `index` on `cpu`, or null past the end. `cpu` must be one that the map was

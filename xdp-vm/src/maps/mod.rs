@@ -48,6 +48,8 @@ pub use layout::MAX_BYTES;
 pub use user::Keys;
 
 pub(crate) use array::Array;
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_imports))]
+pub(crate) use array::ArrayShape;
 pub(crate) use hash::Hash;
 
 use bloom::Bloom;

@@ -270,6 +270,16 @@ impl Map {
         Ok(ring.lost())
     }
 
+    /// True where the map's entries are values that user space may look up and set: it is not frozen,
+    /// its flags forbid neither (`BPF_F_RDONLY`, `BPF_F_WRONLY`), and its kind has such entries.
+    pub fn is_open(&self) -> bool {
+        let has_values = matches!(
+            self.storage,
+            Storage::Array(_) | Storage::Hash(_) | Storage::Lpm(_) | Storage::Targets(_)
+        );
+        has_values && !self.spec.frozen && self.spec.flags & (RDONLY | WRONLY) == 0
+    }
+
     /// Keys that there are. An entry that is there from the first to the last is listed once; one
     /// that comes or goes in between may be listed or not.
     pub fn keys(&self) -> Keys<'_> {

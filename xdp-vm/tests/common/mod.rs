@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use xdp_vm::verifier::{Config, verify};
-use xdp_vm::{Clock, Cpu, Executable, Maps, Object, XdpBuff};
+use xdp_vm::{Clock, Cpu, Engine, Executable, Maps, Object, Options, XdpBuff};
 
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../ixdp/programs")
@@ -28,11 +28,28 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(object: &Object, program: Option<&str>) -> Self {
+        Bench::with_engine(object, program, Engine::Auto)
+    }
+
+    pub(crate) fn with_engine(object: &Object, program: Option<&str>, engine: Engine) -> Self {
         let maps = Maps::create(&object.maps, 2).unwrap();
-        Bench::with_maps(object, program, &maps)
+        let options = Options {
+            engine,
+            ..Options::default()
+        };
+        Bench::with_options(object, program, &maps, &options)
     }
 
     pub(crate) fn with_maps(object: &Object, program: Option<&str>, maps: &Maps) -> Self {
+        Bench::with_options(object, program, maps, &Options::default())
+    }
+
+    pub(crate) fn with_options(
+        object: &Object,
+        program: Option<&str>,
+        maps: &Maps,
+        options: &Options,
+    ) -> Self {
         let program = object.program(program).unwrap();
         let (verified, _) = verify(program, &object.maps, &Config::default())
             .unwrap_or_else(|e| panic!("{}: {e}", program.name));
@@ -42,7 +59,7 @@ impl Bench {
         Bench {
             maps: maps.clone(),
             cpu,
-            program: Executable::new(&verified, maps).unwrap(),
+            program: Executable::with_options(&verified, maps, options).unwrap(),
         }
     }
 
@@ -85,3 +102,64 @@ pub(crate) const ABORTED: u32 = 0;
 pub(crate) const DROP: u32 = 1;
 pub(crate) const PASS: u32 = 2;
 pub(crate) const TX: u32 = 3;
+
+/// Frames of the kinds that the programs tell apart, mutated and cut.
+pub(crate) fn packet(random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut p = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
+    for _ in 0..random.usize(0..4) {
+        p.extend([[0x81, 0x00], [0x88, 0xa8]][random.usize(0..2)]);
+        p.extend([0, random.u8(..)]);
+    }
+    match random.u8(0..4) {
+        0 => {
+            let protocol = [17, 17, 6, random.u8(..)][random.usize(0..4)];
+            p.extend([8, 0, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, protocol, 0, 0]);
+            p.extend([10, 0, 0, random.u8(0..5), 10, 0, 0, 9]);
+            p.extend([1, 2, 0, [9, 53][random.usize(0..2)], 0, 8, 0, 0]);
+        }
+        1 => {
+            let next = || [0, 43, 44, 60, 17, 58];
+            p.extend([
+                0x86,
+                0xdd,
+                0x60,
+                0,
+                0,
+                0,
+                0,
+                60,
+                next()[random.usize(0..6)],
+                64,
+            ]);
+            p.extend([0xfd; 32]);
+            for _ in 0..random.usize(0..8) {
+                p.extend([
+                    next()[random.usize(0..6)],
+                    random.u8(0..2),
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                ]);
+            }
+        }
+        2 => p.extend([8, 6, 0, 1]),
+        _ => p.extend((0..random.usize(0..80)).map(|_| random.u8(..))),
+    }
+    if random.bool() {
+        let longer = [64, 128, 1500, 3520][random.usize(0..4)];
+        p.resize(random.usize(p.len()..=p.len().max(longer)), 0xa5);
+    }
+    for _ in 0..random.usize(0..3) {
+        let at = random.usize(0..p.len());
+        p[at] = random.u8(..);
+    }
+    if random.u8(0..4) == 0 {
+        p.truncate(random.usize(14..=p.len().max(14)));
+    }
+    // Shorter ones are refused by the kernel's test run, not by the program.
+    p.resize(p.len().max(14), 0);
+    p
+}
