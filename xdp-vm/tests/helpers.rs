@@ -87,6 +87,10 @@ fn executable(verified: &Verified, maps: &Maps) -> Executable {
 
 impl Both {
     fn new(text: &str, maps: &[MapSpec]) -> Self {
+        Both::for_cpus(text, maps, 1)
+    }
+
+    fn for_cpus(text: &str, maps: &[MapSpec], cpus: usize) -> Self {
         let program = asm::program(text);
         let (verified, _) =
             verify(&program, maps, &Config::default()).unwrap_or_else(|e| panic!("{text}\n{e}"));
@@ -94,7 +98,7 @@ impl Both {
             let loaded = kernel::load(&program, maps).unwrap();
             loaded.unwrap_or_else(|log| panic!("{text}\n{log}"))
         });
-        let maps = Maps::create(maps, 1).unwrap();
+        let maps = Maps::create(maps, cpus).unwrap();
         Both {
             cpu: Cpu::new(0),
             program: executable(&verified, &maps),
@@ -623,6 +627,13 @@ fn perf_events_reach_their_reader() {
     assert_eq!(lost, 1);
     assert_eq!(records, vec![vec![77, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]; 2]);
     let mut other = Both::new(&text(1), &events);
+    other.kernel = None;
+    assert!(
+        other.map().open_events(1, 64).is_err(),
+        "there is no worker 1"
+    );
+    assert_eq!(other.run(&packet).0.cast_signed(), -2);
+    let mut other = Both::for_cpus(&text(1), &events, 2);
     other.kernel = None;
     other.map().open_events(1, 64).unwrap();
     assert_eq!(other.run(&packet).0.cast_signed(), -95, "another CPU's");

@@ -8,14 +8,17 @@ use crate::errno::Errno;
 /// The entries of such a map. One that was not opened takes no records.
 #[derive(Debug)]
 pub(crate) struct Events {
+    entries: u32,
+    /// Of the CPUs that there are: nobody writes to another's.
     rings: Box<[OnceLock<Ring>]>,
 }
 
 impl Events {
-    /// For `entries` CPUs.
-    pub(super) fn new(entries: u32) -> Self {
+    /// With `entries`, of which the first `cpus` can be opened.
+    pub(super) fn new(entries: u32, cpus: u32) -> Self {
         Events {
-            rings: (0..entries).map(|_| OnceLock::new()).collect(),
+            entries,
+            rings: (0..entries.min(cpus)).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -30,8 +33,10 @@ impl Events {
         cpu: u32,
         parts: [(*const u8, usize); 2],
     ) -> Result<(), Errno> {
-        let entry = self.rings.get(index as usize).ok_or(Errno::E2BIG)?;
-        let ring = entry.get().ok_or(Errno::ENOENT)?;
+        if index >= self.entries {
+            return Err(Errno::E2BIG);
+        }
+        let ring = self.ring(index).ok_or(Errno::ENOENT)?;
         if index != cpu {
             // An event belongs to its CPU.
             return Err(Errno::EOPNOTSUPP);
@@ -54,6 +59,6 @@ impl Events {
 
     /// Entries that there are, opened or not.
     pub(super) fn entries(&self) -> u32 {
-        self.rings.len() as u32
+        self.entries
     }
 }

@@ -306,16 +306,20 @@ impl Storage {
             MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
                 Storage::Nested(Nested::new(spec, layout, cpus)?)
             }
-            MapKind::ProgArray => Storage::Programs(Programs::new(spec.max_entries)),
+            MapKind::ProgArray => Storage::Programs(Programs::new(spec.max_entries, layout)?),
             MapKind::Devmap | MapKind::DevmapHash | MapKind::Cpumap | MapKind::Xskmap => {
                 Storage::Targets(Targets::new(spec, layout, cpus)?)
             }
             MapKind::Queue | MapKind::Stack => Storage::Queue(Queue::new(spec, layout)?),
             MapKind::BloomFilter => Storage::Bloom(Bloom::new(spec, layout)?),
-            MapKind::PerfEventArray => Storage::Events(Events::new(match spec.max_entries {
-                0 => cpus,
-                entries => entries,
-            })),
+            MapKind::PerfEventArray => {
+                // As many as there are CPUs, where nothing is said.
+                let entries = match spec.max_entries {
+                    0 => cpus,
+                    entries => entries,
+                };
+                Storage::Events(Events::new(entries, cpus))
+            }
             MapKind::Ringbuf => Storage::Ringbuf(Ring::new(u64::from(spec.max_entries))?),
         })
     }

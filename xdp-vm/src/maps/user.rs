@@ -240,7 +240,7 @@ impl Map {
     /// `bytes`, a power of two. Before that they are told `ENOENT`. It stays open.
     ///
     /// # Errors
-    /// Another kind of map, a size that is no power of two from 64 to 2^30, an entry past the end
+    /// Another kind of map, a size that is no power of two from 64 to 2^30, an entry of no worker
     /// (`E2BIG`) or opened already (`EEXIST`), or too little memory (`ENOMEM`).
     pub fn open_events(&self, index: u32, bytes: u32) -> Result<(), MapError> {
         let Storage::Events(events) = &self.storage else {
