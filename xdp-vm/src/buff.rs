@@ -19,6 +19,8 @@ pub const HEADROOM_RESERVE: usize = 40;
 pub const TAIL_RESERVE: usize = 320;
 /// Least bytes of a packet after its ends were moved: an Ethernet header.
 pub const MIN_PACKET: usize = 14;
+/// Most bytes of metadata: the kernel keeps their number in a byte.
+const MAX_META: u64 = 252;
 
 /// One packet, lent to a program for the length of a run. Made anew for each packet, which costs two
 /// comparisons.
@@ -159,6 +161,12 @@ impl<'a> XdpBuff<'a> {
         unsafe { std::slice::from_raw_parts(memory::pointer(self.data), self.len()) }
     }
 
+    /// The metadata's bytes.
+    pub fn meta(&self) -> &[u8] {
+        // SAFETY: as for the packet, before which the metadata lies.
+        unsafe { std::slice::from_raw_parts(memory::pointer(self.data_meta), self.meta_len()) }
+    }
+
     /// What r1 holds when the program starts in the interpreter. Nothing is read through it: the
     /// verifier turns loads of the context into the fields below.
     #[inline(always)]
@@ -237,6 +245,33 @@ impl<'a> XdpBuff<'a> {
         Ok(())
     }
 
+    /// Moves the start of the metadata by `delta` bytes (negative: forward into the headroom). New bytes
+    /// keep what the buffer held.
+    pub(crate) fn adjust_meta(&mut self, delta: i32) -> Result<(), Errno> {
+        let meta = self.data_meta.wrapping_add_signed(i64::from(delta));
+        if meta < self.start + HEADROOM_RESERVE as u64 || meta > self.data {
+            return Err(Errno::EINVAL);
+        }
+        let len = self.data - meta;
+        if !len.is_multiple_of(4) || len > MAX_META {
+            return Err(Errno::EACCES);
+        }
+        self.data_meta = meta;
+        Ok(())
+    }
+
+    /// Where `len` bytes from byte `offset` of the packet are.
+    pub(crate) fn bytes_at(&self, offset: u32, len: u32) -> Result<*mut u8, Errno> {
+        // No packet is longer, and the kernel says so in its own way.
+        if offset > 0xffff || len > 0xffff {
+            return Err(Errno::EFAULT);
+        }
+        if u64::from(offset + len) > self.data_end - self.data {
+            return Err(Errno::EINVAL);
+        }
+        Ok(memory::pointer(self.data + u64::from(offset)))
+    }
+
     /// Moves the packet's end by `delta` bytes. Bytes that become part of the packet are zero.
     pub(crate) fn adjust_tail(&mut self, delta: i32) -> Result<(), Errno> {
         let end = self.data_end.wrapping_add_signed(i64::from(delta));
@@ -309,6 +344,27 @@ mod tests {
         assert_eq!(b.adjust_head(-4), Ok(()));
         assert_eq!((b.data(), b.meta_len()), (252, 8));
         assert_eq!(bytes[244..252], meta);
+    }
+
+    #[test]
+    fn metadata_grows_in_words_within_the_headroom() {
+        let mut bytes = buffer();
+        let mut b = XdpBuff::new(&mut bytes, 256, 60).unwrap();
+        assert_eq!(b.adjust_meta(-3), Err(Errno::EACCES));
+        assert_eq!(b.adjust_meta(-220), Err(Errno::EINVAL));
+        assert_eq!(b.adjust_meta(1), Err(Errno::EINVAL));
+        assert_eq!(b.adjust_meta(-216), Ok(()));
+        assert_eq!((b.meta_len(), b.meta().len()), (216, 216));
+        assert_eq!(b.adjust_meta(-4), Err(Errno::EINVAL));
+        assert_eq!(b.adjust_meta(216), Ok(()));
+        assert_eq!(b.meta_len(), 0);
+        let mut bytes = buffer();
+        let mut b = XdpBuff::new(&mut bytes, 512, 60).unwrap();
+        assert_eq!(b.adjust_meta(-256), Err(Errno::EACCES), "252 is the most");
+        assert_eq!(b.adjust_meta(-252), Ok(()));
+        for extreme in [i32::MIN, i32::MAX] {
+            assert_eq!(b.adjust_meta(extreme), Err(Errno::EINVAL));
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! verifier (to check calls) and by the engines (to know which helpers there are). The numbers and
 //! shapes are the kernel's (`include/uapi/linux/bpf.h`).
 
+use crate::MapKind;
+
 /// One argument of a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
@@ -15,12 +17,19 @@ pub enum Arg {
     MapKey,
     /// Memory of the map's value size, initialised.
     MapValue,
+    /// Memory of the map's value size that is written, and need not be initialised. Of a bloom filter,
+    /// which only compares with it, as `MapValue`.
+    MapValueOut,
     /// Memory that is read; the next argument is its size in bytes.
     ReadMem,
     /// As `ReadMem`, or null where the size may be zero.
     ReadMemOrNull,
     /// Memory that is written, and need not be initialised; the next argument is its size in bytes.
     WriteMem,
+    /// Memory that is read and written; the next argument is its size in bytes.
+    ReadWriteMem,
+    /// Four bytes that are read and written.
+    Word,
     /// Size of the memory argument before it, in bytes: at least 1.
     Size,
     /// As `Size`, and zero is allowed.
@@ -32,8 +41,13 @@ pub enum Arg {
 pub enum Ret {
     /// A number, nothing known of it.
     Scalar,
-    /// A value of the map that was the first argument, or null.
+    /// What the key names in the map among the arguments, or null: a value, or the inner map of a map
+    /// of maps. Of an array, a key known to be within is never null.
     MapValueOrNull,
+    /// A value of the map among the arguments as one of the CPUs has it, or null.
+    PercpuValueOrNull,
+    /// Nothing: r0 is void.
+    Nothing,
 }
 
 /// The contract of one helper.
@@ -53,21 +67,67 @@ pub struct Contract {
     pub takes_packet: bool,
     /// Elements of the map argument may be changed, added or removed.
     pub changes_map: bool,
+    /// Kinds that the map argument may be of; empty where there is no such argument.
+    pub maps: &'static [MapKind],
 }
+
+// The kernel's table of which helper goes with which kind (`check_map_func_compatibility`).
+
+/// Kinds whose entries programs change.
+const KEYED: &[MapKind] = &[
+    MapKind::Hash,
+    MapKind::Array,
+    MapKind::PercpuHash,
+    MapKind::PercpuArray,
+    MapKind::LruHash,
+    MapKind::LruPercpuHash,
+    MapKind::LpmTrie,
+];
+/// Kinds that programs look up.
+const LOOKED_UP: &[MapKind] = &[
+    MapKind::Hash,
+    MapKind::Array,
+    MapKind::PercpuHash,
+    MapKind::PercpuArray,
+    MapKind::LruHash,
+    MapKind::LruPercpuHash,
+    MapKind::LpmTrie,
+    MapKind::ArrayOfMaps,
+    MapKind::HashOfMaps,
+    MapKind::Devmap,
+    MapKind::DevmapHash,
+    MapKind::Xskmap,
+];
+const PERCPU: &[MapKind] = &[
+    MapKind::PercpuHash,
+    MapKind::PercpuArray,
+    MapKind::LruPercpuHash,
+];
+const TARGETS: &[MapKind] = &[
+    MapKind::Devmap,
+    MapKind::DevmapHash,
+    MapKind::Cpumap,
+    MapKind::Xskmap,
+];
+const QUEUES: &[MapKind] = &[MapKind::Queue, MapKind::Stack];
+const QUEUES_AND_BLOOM: &[MapKind] = &[MapKind::Queue, MapKind::Stack, MapKind::BloomFilter];
 
 /// The helpers that there are, ascending by number.
 pub const CONTRACTS: &[Contract] = &[
     row(1, "bpf_map_lookup_elem", &[Arg::Map, Arg::MapKey])
         .gives(Ret::MapValueOrNull)
+        .on(LOOKED_UP)
         .takes_packet(),
     row(
         2,
         "bpf_map_update_elem",
         &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar],
     )
+    .on(KEYED)
     .takes_packet()
     .changes_map(),
     row(3, "bpf_map_delete_elem", &[Arg::Map, Arg::MapKey])
+        .on(KEYED)
         .takes_packet()
         .changes_map(),
     row(5, "bpf_ktime_get_ns", &[]),
@@ -75,8 +135,104 @@ pub const CONTRACTS: &[Contract] = &[
     row(6, "bpf_trace_printk", &[Arg::ReadMem, Arg::Size]),
     row(7, "bpf_get_prandom_u32", &[]),
     row(8, "bpf_get_smp_processor_id", &[]),
+    // Where there is no program to go to, the kernel takes the packet for moved all the same.
+    row(12, "bpf_tail_call", &[Arg::Context, Arg::Map, Arg::Scalar])
+        .gives(Ret::Nothing)
+        .on(&[MapKind::ProgArray])
+        .moves_packet(),
+    row(23, "bpf_redirect", &[Arg::Scalar, Arg::Scalar]),
+    row(
+        25,
+        "bpf_perf_event_output",
+        &[
+            Arg::Context,
+            Arg::Map,
+            Arg::Scalar,
+            Arg::ReadMem,
+            Arg::SizeOrZero,
+        ],
+    )
+    .on(&[MapKind::PerfEventArray]),
+    row(
+        28,
+        "bpf_csum_diff",
+        &[
+            Arg::ReadMemOrNull,
+            Arg::SizeOrZero,
+            Arg::ReadMemOrNull,
+            Arg::SizeOrZero,
+            Arg::Scalar,
+        ],
+    )
+    .takes_packet(),
+    row(42, "bpf_get_numa_node_id", &[]),
     row(44, "bpf_xdp_adjust_head", &[Arg::Context, Arg::Scalar]).moves_packet(),
+    row(
+        51,
+        "bpf_redirect_map",
+        &[Arg::Map, Arg::Scalar, Arg::Scalar],
+    )
+    .on(TARGETS),
+    row(54, "bpf_xdp_adjust_meta", &[Arg::Context, Arg::Scalar]).moves_packet(),
     row(65, "bpf_xdp_adjust_tail", &[Arg::Context, Arg::Scalar]).moves_packet(),
+    row(
+        69,
+        "bpf_fib_lookup",
+        &[Arg::Context, Arg::ReadWriteMem, Arg::Size, Arg::Scalar],
+    ),
+    row(
+        87,
+        "bpf_map_push_elem",
+        &[Arg::Map, Arg::MapValue, Arg::Scalar],
+    )
+    .on(QUEUES_AND_BLOOM)
+    .takes_packet()
+    .changes_map(),
+    row(88, "bpf_map_pop_elem", &[Arg::Map, Arg::MapValueOut])
+        .on(QUEUES)
+        .changes_map(),
+    row(89, "bpf_map_peek_elem", &[Arg::Map, Arg::MapValueOut]).on(QUEUES_AND_BLOOM),
+    row(118, "bpf_jiffies64", &[]),
+    row(125, "bpf_ktime_get_boot_ns", &[]),
+    row(
+        130,
+        "bpf_ringbuf_output",
+        &[Arg::Map, Arg::ReadMem, Arg::SizeOrZero, Arg::Scalar],
+    )
+    .on(&[MapKind::Ringbuf]),
+    row(134, "bpf_ringbuf_query", &[Arg::Map, Arg::Scalar]).on(&[MapKind::Ringbuf]),
+    row(160, "bpf_ktime_get_coarse_ns", &[]),
+    row(
+        163,
+        "bpf_check_mtu",
+        &[
+            Arg::Context,
+            Arg::Scalar,
+            Arg::Word,
+            Arg::Scalar,
+            Arg::Scalar,
+        ],
+    ),
+    row(188, "bpf_xdp_get_buff_len", &[Arg::Context]),
+    row(
+        189,
+        "bpf_xdp_load_bytes",
+        &[Arg::Context, Arg::Scalar, Arg::WriteMem, Arg::Size],
+    ),
+    row(
+        190,
+        "bpf_xdp_store_bytes",
+        &[Arg::Context, Arg::Scalar, Arg::ReadMem, Arg::Size],
+    ),
+    row(
+        195,
+        "bpf_map_lookup_percpu_elem",
+        &[Arg::Map, Arg::MapKey, Arg::Scalar],
+    )
+    .gives(Ret::PercpuValueOrNull)
+    .on(PERCPU)
+    .takes_packet(),
+    row(208, "bpf_ktime_get_tai_ns", &[]),
 ];
 
 /// The contract of helper `id`, where there is such a helper.
@@ -97,12 +253,18 @@ const fn row(id: u32, name: &'static str, args: &'static [Arg]) -> Contract {
         moves_packet: false,
         takes_packet: false,
         changes_map: false,
+        maps: &[],
     }
 }
 
 impl Contract {
     const fn gives(mut self, ret: Ret) -> Self {
         self.ret = ret;
+        self
+    }
+
+    const fn on(mut self, maps: &'static [MapKind]) -> Self {
+        self.maps = maps;
         self
     }
 
@@ -133,11 +295,16 @@ mod tests {
         for c in CONTRACTS {
             assert!(c.args.len() <= 5, "{}", c.name);
             for (n, arg) in c.args.iter().enumerate() {
-                let sized = matches!(arg, Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem);
+                let sized = matches!(
+                    arg,
+                    Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem
+                );
                 let size = c.args.get(n + 1);
                 let is_size = matches!(size, Some(Arg::Size | Arg::SizeOrZero));
                 assert_eq!(sized, is_size, "{} argument {}", c.name, n + 1);
             }
+            let map = c.args.contains(&Arg::Map);
+            assert_eq!(map, !c.maps.is_empty(), "{}", c.name);
             assert_eq!(contract(c.id).map(|c| c.name), Some(c.name));
         }
         assert!(contract(0).is_none());

@@ -2,8 +2,12 @@
 //! and the stack. One worker, one `Cpu`, on one thread.
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use crate::memory::Block;
+use crate::network::Network;
+use crate::redirect::Redirect;
 use crate::trace::Trace;
 
 /// Bytes of stack that each function of a program has.
@@ -24,14 +28,21 @@ pub struct Cpu {
     clock: Clock,
     /// What programs printed.
     pub trace: Trace,
+    network: Option<Arc<dyn Network>>,
+    /// Where the program that runs, or ran last, said that the packet goes.
+    pub(crate) redirect: Option<Redirect>,
+    /// Tail calls that the run has made.
+    pub(crate) tail_calls: u32,
+    /// Address of the program that a tail call goes to.
+    pub(crate) next: Option<NonZeroUsize>,
     stack: Block,
     pub(crate) calls: [Call; MAX_CALLS],
 }
 
-/// Where `bpf_ktime_get_ns` gets the time from.
+/// Where `bpf_ktime_get_ns` and its kin get the time from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The system's monotonic clock.
+    /// The system's clocks.
     Monotonic,
     /// This time in nanoseconds, until it is set again: runs that can be repeated.
     Fixed(u64),
@@ -57,6 +68,10 @@ impl Cpu {
             random: fastrand::Rng::new(),
             clock: Clock::Monotonic,
             trace: Trace::default(),
+            network: None,
+            redirect: None,
+            tail_calls: 0,
+            next: None,
             stack: Block::zeroed(STACK)
                 .unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; STACK]>())),
             calls: [Call::default(); MAX_CALLS],
@@ -83,10 +98,33 @@ impl Cpu {
         self.random.u32(..)
     }
 
-    /// Nanoseconds.
-    pub(crate) fn now(&self) -> u64 {
+    /// Gives programs the host's network to ask. Without one they are told that there is no interface.
+    pub fn set_network(&mut self, network: Arc<dyn Network>) {
+        self.network = Some(network);
+    }
+
+    pub(crate) fn network(&self) -> Option<&dyn Network> {
+        self.network.as_deref()
+    }
+
+    /// Where the last run sent its packet, to be acted on where its verdict is 4 (redirect); `None`
+    /// where it did not say. Takes it: what one packet was told is not told to the next.
+    #[inline]
+    pub fn take_redirect(&mut self) -> Option<Redirect> {
+        self.redirect.take()
+    }
+
+    /// Forgets what the last run left.
+    #[inline]
+    pub(crate) fn start(&mut self) {
+        self.redirect = None;
+        self.tail_calls = 0;
+    }
+
+    /// Nanoseconds of one of the system's clocks.
+    pub(crate) fn now(&self, which: libc::clockid_t) -> u64 {
         match self.clock {
-            Clock::Monotonic => monotonic_ns(),
+            Clock::Monotonic => system_ns(which),
             Clock::Fixed(ns) => ns,
         }
     }
@@ -99,12 +137,13 @@ impl Cpu {
 }
 
 #[allow(unsafe_code)]
-fn monotonic_ns() -> u64 {
+fn system_ns(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call writes the struct that it is given. It cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    // SAFETY: the call writes the struct that it is given. It cannot fail for the clocks that helpers
+    // name, which every Linux has.
+    unsafe { libc::clock_gettime(which, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -126,6 +126,7 @@ fn call_text(insn: Insn) -> Option<String> {
         },
         call::LOCAL => format!("call pc{imm:+}"),
         call::KFUNC => format!("call kernel-function#{imm}"),
+        call::UNRESOLVED => format!("call unresolved#{imm}"),
         _ => return None,
     })
 }

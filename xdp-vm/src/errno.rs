@@ -11,9 +11,17 @@ impl Errno {
     pub const EPERM: Errno = Errno(1);
     pub const ENOENT: Errno = Errno(2);
     pub const E2BIG: Errno = Errno(7);
+    pub const EAGAIN: Errno = Errno(11);
     pub const ENOMEM: Errno = Errno(12);
+    pub const EACCES: Errno = Errno(13);
+    pub const EFAULT: Errno = Errno(14);
     pub const EEXIST: Errno = Errno(17);
+    pub const ENODEV: Errno = Errno(19);
     pub const EINVAL: Errno = Errno(22);
+    pub const ENOSPC: Errno = Errno(28);
+    pub const EOVERFLOW: Errno = Errno(75);
+    pub const EOPNOTSUPP: Errno = Errno(95);
+    pub const EAFNOSUPPORT: Errno = Errno(97);
 }
 
 impl Errno {
@@ -31,6 +39,14 @@ impl fmt::Display for Errno {
             Errno::E2BIG => "E2BIG, the map is full or the index past its end",
             Errno::ENOMEM => "ENOMEM, out of memory",
             Errno::EEXIST => "EEXIST, the entry is there already",
+            Errno::EAGAIN => "EAGAIN, there is no room now",
+            Errno::EACCES => "EACCES, not allowed",
+            Errno::EFAULT => "EFAULT, out of range",
+            Errno::ENOSPC => "ENOSPC, the map is full",
+            Errno::EOVERFLOW => "EOVERFLOW, the value is too large",
+            Errno::EOPNOTSUPP => "EOPNOTSUPP, the kind of map does not do this",
+            Errno::ENODEV => "ENODEV, no such device",
+            Errno::EAFNOSUPPORT => "EAFNOSUPPORT, not an address of IPv4 or IPv6",
             Errno::EINVAL => "EINVAL, invalid argument",
             Errno(other) => return write!(f, "errno {other}"),
         };

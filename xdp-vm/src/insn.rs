@@ -203,4 +203,7 @@ pub mod call {
     /// A kernel function: `imm` is the index of its name in
     /// [`Program::kfuncs`](crate::Program::kfuncs).
     pub const KFUNC: u8 = 2;
+    /// Nothing that there is: `imm` is the index of what the object asked for in
+    /// [`Program::unresolved`](crate::Program::unresolved). Made by the loader; no object has it.
+    pub const UNRESOLVED: u8 = 9;
 }

@@ -43,6 +43,9 @@ pub struct Program {
     pub lines: Vec<Line>,
     /// Names of the kernel functions that calls of kind [`call::KFUNC`](crate::insn::call::KFUNC) name.
     pub kfuncs: Vec<String>,
+    /// What calls of kind [`call::UNRESOLVED`](crate::insn::call::UNRESOLVED) stand for: instructions
+    /// that need a type which is not here.
+    pub unresolved: Vec<String>,
 }
 
 /// A function of a program.
@@ -72,26 +75,84 @@ pub struct Line {
 }
 
 /// Kinds of map. The numbers are the kernel's (`enum bpf_map_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[allow(missing_docs)]
 pub enum MapKind {
     Hash = 1,
+    #[default]
     Array = 2,
+    ProgArray = 3,
+    PerfEventArray = 4,
     PercpuHash = 5,
     PercpuArray = 6,
+    LruHash = 9,
+    LruPercpuHash = 10,
+    LpmTrie = 11,
+    ArrayOfMaps = 12,
+    HashOfMaps = 13,
+    Devmap = 14,
+    Cpumap = 16,
+    Xskmap = 17,
+    Queue = 22,
+    Stack = 23,
+    DevmapHash = 25,
+    Ringbuf = 27,
+    BloomFilter = 30,
 }
 
 impl MapKind {
+    /// Every kind, by number.
+    pub const ALL: [MapKind; 19] = [
+        MapKind::Hash,
+        MapKind::Array,
+        MapKind::ProgArray,
+        MapKind::PerfEventArray,
+        MapKind::PercpuHash,
+        MapKind::PercpuArray,
+        MapKind::LruHash,
+        MapKind::LruPercpuHash,
+        MapKind::LpmTrie,
+        MapKind::ArrayOfMaps,
+        MapKind::HashOfMaps,
+        MapKind::Devmap,
+        MapKind::Cpumap,
+        MapKind::Xskmap,
+        MapKind::Queue,
+        MapKind::Stack,
+        MapKind::DevmapHash,
+        MapKind::Ringbuf,
+        MapKind::BloomFilter,
+    ];
+
     /// The kind that the kernel gives this number, where it is supported.
     pub fn from_number(number: u32) -> Option<Self> {
-        Some(match number {
-            1 => MapKind::Hash,
-            2 => MapKind::Array,
-            5 => MapKind::PercpuHash,
-            6 => MapKind::PercpuArray,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|&kind| kind as u32 == number)
+    }
+
+    /// The kernel's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            MapKind::Hash => "hash",
+            MapKind::Array => "array",
+            MapKind::ProgArray => "prog_array",
+            MapKind::PerfEventArray => "perf_event_array",
+            MapKind::PercpuHash => "percpu_hash",
+            MapKind::PercpuArray => "percpu_array",
+            MapKind::LruHash => "lru_hash",
+            MapKind::LruPercpuHash => "lru_percpu_hash",
+            MapKind::LpmTrie => "lpm_trie",
+            MapKind::ArrayOfMaps => "array_of_maps",
+            MapKind::HashOfMaps => "hash_of_maps",
+            MapKind::Devmap => "devmap",
+            MapKind::Cpumap => "cpumap",
+            MapKind::Xskmap => "xskmap",
+            MapKind::Queue => "queue",
+            MapKind::Stack => "stack",
+            MapKind::DevmapHash => "devmap_hash",
+            MapKind::Ringbuf => "ringbuf",
+            MapKind::BloomFilter => "bloom_filter",
+        }
     }
 
     /// True where keys are the indices `0..max_entries`, and every entry is always there.
@@ -101,12 +162,28 @@ impl MapKind {
 
     /// True where each CPU has a value of its own.
     pub fn is_percpu(self) -> bool {
-        matches!(self, MapKind::PercpuHash | MapKind::PercpuArray)
+        matches!(
+            self,
+            MapKind::PercpuHash | MapKind::PercpuArray | MapKind::LruPercpuHash
+        )
+    }
+
+    /// True where entries say where `bpf_redirect_map` sends a packet.
+    pub fn is_targets(self) -> bool {
+        matches!(
+            self,
+            MapKind::Devmap | MapKind::DevmapHash | MapKind::Cpumap | MapKind::Xskmap
+        )
+    }
+
+    /// True where entries are maps.
+    pub fn is_of_maps(self) -> bool {
+        matches!(self, MapKind::ArrayOfMaps | MapKind::HashOfMaps)
     }
 }
 
 /// What a map is, before memory is taken for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapSpec {
     /// Symbol name, or the section's name for global data (`.rodata`, `.data`, `.bss`).
     pub name: String,
@@ -126,6 +203,34 @@ pub struct MapSpec {
     pub frozen: bool,
     /// Variables inside global data: what `Object::set_variable` finds by name.
     pub variables: Vec<Variable>,
+    /// What the kind takes beyond its sizes (`map_extra`): of a bloom filter, its hash functions in
+    /// the low four bits, 5 where 0.
+    pub extra: u64,
+    /// Of a map of maps: what every inner map must be like.
+    pub inner: Option<Box<MapSpec>>,
+    /// What the object puts into a map of maps or a program array, by key.
+    pub slots: Vec<(u32, Slot)>,
+    /// The object asks for one map of this name for all who load it (`LIBBPF_PIN_BY_NAME`). Here every
+    /// load has maps of its own, found by their name.
+    pub pinned: bool,
+}
+
+/// What an object puts into an entry of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// A map, by index.
+    Map(usize),
+    /// A program, by name: put in by [`Maps::link`](crate::Maps::link).
+    Program(String),
+}
+
+impl MapSpec {
+    /// True where programs may not write values: by the flag `BPF_F_RDONLY_PROG`, by being frozen, or
+    /// because only the user knows what the values mean.
+    pub fn read_only_for_programs(&self) -> bool {
+        const RDONLY_PROG: u32 = 0x80;
+        self.frozen || self.flags & RDONLY_PROG != 0 || self.kind.is_targets()
+    }
 }
 
 /// A global variable of the C source.

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use common::Bench;
 use xdp_vm::insn::{call, imm64};
-use xdp_vm::{LoadError, Object};
+use xdp_vm::verifier::{Config, verify};
+use xdp_vm::{Executable, LoadError, MapKind, Maps, Object, Slot};
 
 const HEAD: &str = "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n";
 
@@ -65,7 +66,7 @@ fn why(object: &Object, program: &str) -> String {
 fn a_map_of_an_unsupported_kind_rejects_only_who_names_it() {
     let Some(o) = load(
         r#"
-        struct { __uint(type, BPF_MAP_TYPE_DEVMAP); __uint(max_entries, 8);
+        struct { __uint(type, BPF_MAP_TYPE_SOCKMAP); __uint(max_entries, 8);
                  __type(key, int); __type(value, int); } ports SEC(".maps");
         struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 8);
                  __uint(key_size, 4); __uint(value_size, 16);
@@ -82,7 +83,7 @@ fn a_map_of_an_unsupported_kind_rejects_only_who_names_it() {
     let e = why(&o, "redirects");
     assert_eq!(
         e,
-        "map ports is of kind devmap (14), which is not supported yet"
+        "map ports is of kind sockmap (15), which is not supported yet"
     );
     let e = o.program(Some("redirects")).unwrap_err().to_string();
     assert!(e.contains("program redirects: map ports"), "{e}");
@@ -127,24 +128,164 @@ fn kernel_functions_weak_and_strong() {
 }
 
 #[test]
-fn a_core_relocation_rejects_its_program_by_name() {
+fn core_relocations_are_fitted_to_the_types_that_there_are() {
     let Some(o) = load(
         r#"
-        struct sk_buff { int len; } __attribute__((preserve_access_index));
+        #define CORE __attribute__((preserve_access_index))
+        struct xdp_md___some { __u32 rx_queue_index; __u32 data_end; __u32 nothing; __u32 data; } CORE;
+        struct iphdr { __u8 ihl:4, version:4; __u8 tos; __u16 tot_len, id, frag_off;
+                       __u8 ttl, protocol; __u16 check; __u32 saddr, daddr; } CORE;
+        struct sk_buff { int len; } CORE;
+        enum bpf_cmd_like { SOME = 5 };
         static __noinline int len_of(struct sk_buff *skb) { return skb->len; }
+        SEC("xdp") int fields(struct xdp_md *c)
+        {
+            struct xdp_md___some *some = (void *)c;
+            struct iphdr *ip = (void *)(long)some->data + 14;
+            if ((void *)(ip + 1) > (void *)(long)some->data_end)
+                return XDP_DROP;
+            return ip->version * 256 + ip->protocol;
+        }
+        SEC("xdp") int asks(struct xdp_md *c)
+        {
+            struct xdp_md___some *some = (void *)c;
+            return __builtin_preserve_field_info(some->nothing, 2)
+                | __builtin_preserve_field_info(some->data, 2) << 1
+                | __builtin_preserve_field_info(some->data_end, 0) << 2
+                | __builtin_preserve_type_info(*(struct sk_buff *)0, 0) << 8
+                | __builtin_preserve_type_info(*(struct xdp_md___some *)0, 0) << 9
+                | __builtin_preserve_type_info(*(struct xdp_md___some *)0, 1) << 10;
+        }
+        SEC("xdp") int guarded(struct xdp_md *c)
+        {
+            struct sk_buff *skb = (void *)(long)c->data;
+            if (__builtin_preserve_type_info(*(struct sk_buff *)0, 0))
+                return len_of(skb);
+            return XDP_PASS;
+        }
         SEC("xdp") int relocated(struct xdp_md *c)
         { struct sk_buff *s = (void *)(long)c->data; return len_of(s); }
-        SEC("xdp") int plain(struct xdp_md *c) { return XDP_DROP; }
         "#,
     ) else {
         return;
     };
-    assert_eq!(names(&o), ["plain"]);
-    let e = why(&o, "relocated");
+    let names_of = names(&o);
+    assert_eq!(names_of, ["fields", "asks", "guarded", "relocated"]);
+    let mut packet = vec![0; 60];
+    packet[14] = 0x45;
+    packet[14 + 9] = 17;
+    assert_eq!(
+        Bench::new(&o, Some("fields")).run(&packet).0,
+        4 * 256 + 17,
+        "by the names of the fields, not their places"
+    );
+    let expected = 1 << 1 | 4 << 2 | 1 << 9 | 24 << 10;
+    assert_eq!(Bench::new(&o, Some("asks")).run(&packet).0, expected);
+    assert_eq!(Bench::new(&o, Some("guarded")).run(&packet).0, common::PASS);
+    let program = o.program(Some("relocated")).unwrap();
+    let e = verify(program, &o.maps, &Config::default()).unwrap_err();
     assert!(
-        e.contains("section .text") && e.contains("field_byte_offset of sk_buff (0:0)"),
+        e.to_string().contains("field_byte_offset of sk_buff (0:0)"),
         "{e}"
     );
+}
+
+#[test]
+fn maps_and_programs_are_put_where_the_object_says() {
+    let Some(o) = load(
+        r#"
+        struct inner { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 2);
+                       __type(key, int); __type(value, long); };
+        struct inner one SEC(".maps"), two SEC(".maps");
+        struct { __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS); __uint(max_entries, 4);
+                 __type(key, int); __uint(pinning, LIBBPF_PIN_BY_NAME);
+                 __array(values, struct inner);
+               } outer SEC(".maps") = { .values = { [1] = &one, [3] = &two } };
+        SEC("xdp") int last(struct xdp_md *c) { return 77; }
+        int entry(struct xdp_md *c);
+        struct { __uint(type, BPF_MAP_TYPE_PROG_ARRAY); __uint(max_entries, 3);
+                 __type(key, int); __array(values, int (void *));
+               } jumps SEC(".maps") = { .values = { [2] = (void *)&last } };
+        struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 5000); } ring SEC(".maps");
+        SEC("xdp") int entry(struct xdp_md *c)
+        {
+            int key = c->rx_queue_index + 1;
+            void *map = bpf_map_lookup_elem(&outer, &key);
+            if (!map)
+                return -1;
+            key = 0;
+            long *value = bpf_map_lookup_elem(map, &key);
+            if (value)
+                *value += 5;
+            bpf_tail_call(c, &jumps, 2);
+            bpf_ringbuf_output(&ring, &key, 4, 0);
+            return 66;
+        }
+        "#,
+    ) else {
+        return;
+    };
+    let spec = |name: &str| o.maps.iter().find(|m| m.name == name).unwrap();
+    let index = |name: &str| o.maps.iter().position(|m| m.name == name).unwrap();
+    let outer = spec("outer");
+    assert_eq!((outer.kind, outer.value_size), (MapKind::ArrayOfMaps, 4));
+    assert!(outer.pinned && !spec("jumps").pinned);
+    assert_eq!(
+        outer.slots,
+        [(1, Slot::Map(index("one"))), (3, Slot::Map(index("two")))]
+    );
+    let inner = outer.inner.as_deref().unwrap();
+    assert_eq!((inner.kind, inner.max_entries), (MapKind::Array, 2));
+    assert_eq!(spec("jumps").slots, [(2, Slot::Program("last".into()))]);
+    assert_eq!(spec("ring").max_entries, 8192);
+
+    let maps = Maps::create(&o.maps, 2).unwrap();
+    let mut entry = Bench::with_maps(&o, Some("entry"), &maps);
+    assert_eq!(entry.run(&[0; 60]).0, 66, "nothing to go to yet");
+    let (verified, _) = verify(
+        o.program(Some("last")).unwrap(),
+        &o.maps,
+        &Config::default(),
+    )
+    .unwrap();
+    let last = Executable::new(&verified, &maps).unwrap();
+    assert_eq!(maps.link([&last]).unwrap(), 1);
+    drop(last);
+    assert_eq!(entry.run(&[0; 60]).0, 77);
+    let value = |name: &str| maps.get(name).unwrap().lookup(&[0; 4]).unwrap().unwrap();
+    assert_eq!(value("one"), 10u64.to_le_bytes());
+    assert_eq!(value("two"), 0u64.to_le_bytes());
+    let mut records = 0;
+    maps.get("ring")
+        .unwrap()
+        .drain(0, |_| records += 1)
+        .unwrap();
+    assert_eq!(records, 1);
+}
+
+#[test]
+fn kernel_configuration_has_defaults_and_can_be_set() {
+    let Some(mut o) = load(
+        r#"
+        extern int LINUX_KERNEL_VERSION __kconfig;
+        extern unsigned long CONFIG_HZ __kconfig __weak;
+        extern _Bool CONFIG_XDP_SOCKETS __kconfig;
+        SEC("xdp") int asks(struct xdp_md *c)
+        {
+            if (LINUX_KERNEL_VERSION < KERNEL_VERSION(5, 18, 0))
+                return 1;
+            return CONFIG_XDP_SOCKETS ? CONFIG_HZ : 7;
+        }
+        "#
+        .replace("KERNEL_VERSION(5, 18, 0)", "((5 << 16) + (18 << 8))")
+        .as_str(),
+    ) else {
+        return;
+    };
+    assert_eq!(Bench::new(&o, None).run(&[0; 60]).0, 7);
+    o.set_variable_text("CONFIG_HZ", "250").unwrap();
+    o.set_variable_text("CONFIG_XDP_SOCKETS", "1").unwrap();
+    assert_eq!(Bench::new(&o, None).run(&[0; 60]).0, 250);
 }
 
 #[test]

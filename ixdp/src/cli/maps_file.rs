@@ -408,6 +408,7 @@ mod tests {
             initial: None,
             frozen: false,
             variables: Vec::new(),
+            ..MapSpec::default()
         }
     }
 

@@ -143,6 +143,9 @@ impl Decoder<'_> {
                     if id == helpers::MAP_LOOKUP_ELEM {
                         return Some(op(Kind::CallLookup));
                     }
+                    if id == helpers::TAIL_CALL {
+                        return Some(op(Kind::TailCall));
+                    }
                     Some(Op {
                         imm: (helper(id)? as *const ()).expose_provenance() as u64,
                         ..op(Kind::CallHelper)

@@ -6,7 +6,7 @@ use super::atomics::{Change, change32, change64, compare32, compare64};
 use super::op::{Kind, Op};
 use crate::buff::XdpBuff;
 use crate::cpu::{Call, Cpu, FRAME};
-use crate::helpers::{Env, Helper, maps::map};
+use crate::helpers::{self, Env, Helper, maps::map};
 use crate::maps::Storage;
 use crate::memory::{load8, load16, load32, load64, pointer, store8, store16, store32, store64};
 
@@ -299,10 +299,16 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
                     let (map, key) = (map(regs.0[1]), pointer(regs.0[2]));
                     match map.storage() {
                         Storage::Array(array) => array.lookup(slot, key),
-                        Storage::Hash(_) => map.lookup_raw(slot, key),
+                        _ => map.lookup_raw(slot, key),
                     }
                 };
                 regs.0[0] = value.expose_provenance() as u64;
+            }
+            Kind::TailCall => {
+                // SAFETY: the verifier proved that r2 is a program array.
+                if unsafe { helpers::maps::tail_call(env.cpu, regs.0[2], regs.0[3] as u32) } {
+                    return ABORTED;
+                }
             }
             Kind::CallLocal => {
                 // The verifier proved that calls go no deeper.

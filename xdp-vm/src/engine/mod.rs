@@ -10,6 +10,7 @@ mod op;
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -29,7 +30,8 @@ pub enum Engine {
     Interpreter,
     /// Code of the machine, on x86-64.
     Jit,
-    /// `Jit` where this process may have code made, else `Interpreter`.
+    /// `Jit` where this process may have code made and the program makes no tail calls, else
+    /// `Interpreter`.
     #[default]
     Auto,
 }
@@ -87,10 +89,16 @@ pub enum ExecutableError {
 /// with its own [`Cpu`].
 #[derive(Debug)]
 pub struct Executable {
-    name: String,
-    form: Form,
+    body: Arc<Body>,
     /// Their addresses are in the operations or the code.
     maps: Maps,
+}
+
+/// A program without what keeps its maps alive: what a program array holds.
+#[derive(Debug)]
+pub(crate) struct Body {
+    name: String,
+    form: Form,
 }
 
 /// What a program was made into.
@@ -141,15 +149,17 @@ impl Executable {
             }
         }
         Ok(Executable {
-            name: program.name.clone(),
-            form: Form::of(verified, maps, options)?,
+            body: Arc::new(Body {
+                name: program.name.clone(),
+                form: Form::of(verified, maps, options)?,
+            }),
             maps: maps.clone(),
         })
     }
 
     /// The engine that runs it: never [`Engine::Auto`].
     pub fn engine(&self) -> Engine {
-        match &self.form {
+        match &self.body.form {
             Form::Ops(_) => Engine::Interpreter,
             #[cfg(all(target_arch = "x86_64", unix))]
             Form::Code(_) => Engine::Jit,
@@ -158,7 +168,7 @@ impl Executable {
 
     /// Its machine code, where it was compiled.
     pub fn machine_code(&self) -> Option<MachineCode<'_>> {
-        match &self.form {
+        match &self.body.form {
             Form::Ops(_) => None,
             #[cfg(all(target_arch = "x86_64", unix))]
             Form::Code(jit) => Some(MachineCode {
@@ -170,7 +180,7 @@ impl Executable {
 
     /// Name of the entry function.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.body.name
     }
 
     /// The maps that it works on.
@@ -178,8 +188,13 @@ impl Executable {
         &self.maps
     }
 
+    pub(crate) fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+
     /// Runs the program on one packet and gives what it returned: a verdict (0 aborted, 1 drop,
-    /// 2 pass, 3 tx, 4 redirect), or another number, which whoever asked must take as aborted.
+    /// 2 pass, 3 tx, 4 redirect: then [`Cpu::take_redirect`] says where to), or another number, which
+    /// whoever asked must take as aborted.
     ///
     /// A worker whose slot is not below [`Maps::cpus`] has no per-CPU values: 0 without a run.
     #[inline]
@@ -188,25 +203,52 @@ impl Executable {
         if cpu.slot() >= self.maps.cpus() {
             return interpreter::ABORTED;
         }
-        // SAFETY: both forms were made from a verified program with these maps, which live as long as
-        // `self`, and the slot is one of theirs.
+        cpu.start();
+        // SAFETY: made from a verified program with these maps, which live as long as `self`, and the
+        // slot is one of theirs.
+        let mut r0 = unsafe { self.body.form.run(cpu, buff) };
+        // Each program that a tail call goes to starts from here.
+        while let Some(next) = cpu.next.take() {
+            // SAFETY: the address of a program in an array of a map that lives: see `Programs`. The
+            // array took only programs whose maps have the slots of its own.
+            r0 = unsafe {
+                let body = std::ptr::with_exposed_provenance::<Body>(next.get());
+                (*body).form.run(cpu, buff)
+            };
+        }
+        r0
+    }
+}
+
+impl Form {
+    /// Runs it on one packet.
+    ///
+    /// # Safety
+    /// The maps that it was made with live, and have the slot of `cpu`.
+    #[inline]
+    #[allow(unsafe_code)]
+    unsafe fn run(&self, cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u32 {
+        // SAFETY: made from a verified program; the caller's promise.
         unsafe {
-            match &self.form {
+            match self {
                 Form::Ops(ops) => interpreter::run(ops, cpu, buff),
                 #[cfg(all(target_arch = "x86_64", unix))]
                 Form::Code(jit) => jit.run(cpu, buff),
             }
         }
     }
-}
 
-impl Form {
     fn of(verified: &Verified, maps: &Maps, options: &Options) -> Result<Self, ExecutableError> {
         match options.engine {
             Engine::Interpreter => Self::decode(verified, maps),
             Engine::Jit => Self::compile(verified, maps, &options.jit),
             Engine::Auto => match Self::compile(verified, maps, &options.jit) {
-                Err(e @ (ExecutableError::NoJit | ExecutableError::CodeMemory { .. })) => {
+                // What only the interpreter has, tail calls, is for it to run.
+                Err(
+                    e @ (ExecutableError::NoJit
+                    | ExecutableError::CodeMemory { .. }
+                    | ExecutableError::Instruction { .. }),
+                ) => {
                     log::info!("program {}: {e}", verified.program().name);
                     Self::decode(verified, maps)
                 }
@@ -245,6 +287,9 @@ fn same(proved: &MapSpec, map: &MapSpec) -> bool {
             m.max_entries,
             m.flags,
             m.frozen,
+            m.inner
+                .as_deref()
+                .map(|i| (i.kind, i.key_size, i.value_size, i.flags)),
         )
     };
     shape(proved) == shape(map) && (!proved.frozen || proved.initial == map.initial)

@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     CallHelper,
     /// Of the helper that looks up a map: arrays in line.
     CallLookup,
+    /// Of another program: a jump, or the next op where there is none to go to.
+    TailCall,
     /// Of a function of the program.
     CallLocal,
     Exit,

@@ -559,6 +559,7 @@ fn spec(name: &str, kind: MapKind) -> MapSpec {
         initial: None,
         frozen: false,
         variables: Vec::new(),
+        ..MapSpec::default()
     }
 }
 

@@ -1,8 +1,35 @@
 //! Maps from the program's side.
 
+use std::num::NonZeroUsize;
+
 use super::{Env, outcome};
-use crate::maps::{Hash, Map};
+use crate::cpu::Cpu;
+use crate::maps::{Hash, Map, Storage};
 use crate::memory::pointer;
+
+/// Tail calls that a run may make (`MAX_TAIL_CALL_CNT`).
+const MAX_TAIL_CALLS: u32 = 33;
+
+/// Sets what runs next to entry `index` of a program array. True where the program is to end with
+/// this, and false where it goes on: there is no program, or there were too many.
+///
+/// # Safety
+/// The register holds a program array, as for [`map`].
+pub(crate) unsafe fn tail_call(cpu: &mut Cpu, register: u64, index: u32) -> bool {
+    // SAFETY: the caller's promise.
+    let Storage::Programs(programs) = (unsafe { map(register) }).storage() else {
+        return false;
+    };
+    let Some(body) = programs.get(index) else {
+        return false;
+    };
+    if cpu.tail_calls == MAX_TAIL_CALLS {
+        return false;
+    }
+    cpu.tail_calls += 1;
+    cpu.next = NonZeroUsize::new(std::ptr::from_ref(body).expose_provenance());
+    true
+}
 
 /// The map that a register names.
 ///
@@ -49,6 +76,61 @@ pub(super) unsafe extern "C" fn delete_elem(
 ) -> u64 {
     // SAFETY: the contract: a map and a key of it.
     outcome(unsafe { map(r1).delete_raw(pointer(key)) })
+}
+
+/// A key of another CPU than there is gives null.
+pub(super) unsafe extern "C" fn lookup_percpu_elem(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    key: u64,
+    cpu: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map and a key of it.
+    unsafe {
+        let map = map(r1);
+        match cpu as u32 {
+            cpu if cpu < map.cpus() => map.lookup_raw(cpu, pointer(key)).expose_provenance() as u64,
+            _ => 0,
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn push_elem(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    value: u64,
+    flags: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map and a value of it.
+    outcome(unsafe { map(r1).push_raw(pointer(value), flags) })
+}
+
+pub(super) unsafe extern "C" fn pop_elem(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    value: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map, and memory for a value of it.
+    outcome(unsafe { map(r1).take_raw(pointer(value), true) })
+}
+
+pub(super) unsafe extern "C" fn peek_elem(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    value: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map, and memory for a value of it (a value, of a bloom filter).
+    outcome(unsafe { map(r1).take_raw(pointer(value), false) })
 }
 
 /// The address of a value in a hash, or null: what compiled code calls where it knows the map.

@@ -20,7 +20,7 @@ impl Compiler<'_> {
         match map.map(|m| m.storage()) {
             Some(Storage::Array(array)) => self.look_up_array(array.shape()),
             Some(Storage::Hash(hash)) => self.look_up_hash(hash),
-            None => self.call_function(id)?,
+            _ => self.call_function(id)?,
         }
         Some(())
     }

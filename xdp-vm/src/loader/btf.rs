@@ -64,6 +64,9 @@ pub(super) enum Kind {
 pub(super) struct Member {
     pub(super) name: u32,
     pub(super) of: u32,
+    /// From the start of the struct, in bits; with its size in the upper byte where it is a field of
+    /// bits.
+    pub(super) offset: u32,
 }
 
 impl Btf {
@@ -208,8 +211,8 @@ fn read_type(reader: &mut Reader<'_>) -> Result<Type, LoadError> {
             for _ in 0..count {
                 let name = reader.u32()?;
                 let of = reader.u32()?;
-                reader.skip(4)?;
-                members.push(Member { name, of });
+                let offset = reader.u32()?;
+                members.push(Member { name, of, offset });
             }
             Kind::Composite {
                 size: size_or_type,

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::LoadError;
 use super::btf::{Btf, Reader};
+use super::core::{self, Fit};
 use crate::Insn;
 
 const MAGIC: u16 = 0xeb9f;
@@ -39,6 +40,11 @@ pub(super) struct CoreRecord {
 }
 
 impl CoreRecord {
+    /// What becomes of the instruction.
+    pub(super) fn fit(&self, btf: &Btf) -> Fit {
+        core::fit(btf, self.type_id, btf.string(self.access), self.kind)
+    }
+
     /// What it asks, for a person: `field_byte_offset of xdp_md (0:1)`.
     pub(super) fn describe(&self, btf: &Btf) -> String {
         const KINDS: [&str; 13] = [

@@ -67,14 +67,6 @@ pub enum LoadError {
         symbol: String,
     },
     #[error(
-        "section {section}, instruction {insn}: needs the CO-RE relocation \"{relocation}\", which is not supported yet; build against plain struct definitions, without `preserve_access_index`"
-    )]
-    CoRe {
-        section: String,
-        insn: usize,
-        relocation: String,
-    },
-    #[error(
         "linked with the functions that it calls, the program has over {limit} instructions; call fewer functions from fewer programs"
     )]
     TooLong { limit: usize },

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use super::LoadError;
 use super::btf::Btf;
-use super::btf_ext::BtfExt;
+use super::btf_ext::{BtfExt, CoreRecord};
+use super::core::{self, Fit};
 use super::elf::{Elf, Relocation, Section, Symbol, SymbolKind};
 use super::maps::{MapTable, Place};
 use crate::insn::{CLASS_JMP, call, imm64, jmp};
@@ -243,19 +244,12 @@ impl Linker<'_> {
         };
         *budget = left;
         let range = body.start..body.end;
-        if let Some(core) = self.ext.core_in(section.name, range.clone()).first() {
-            return Err(LoadError::CoRe {
-                section: section.name.to_owned(),
-                insn: core.insn,
-                relocation: core.describe(self.btf),
-            });
-        }
         draft.program.functions.push(Function {
             name: body.name.to_owned(),
             start: base,
             global: !body.local,
         });
-        for line in self.ext.lines_in(section.name, range) {
+        for line in self.ext.lines_in(section.name, range.clone()) {
             draft.program.lines.push(Line {
                 insn: base + line.insn - body.start,
                 file: self.btf.string(line.file).to_owned(),
@@ -270,6 +264,14 @@ impl Linker<'_> {
             .program
             .insns
             .extend(words.iter().map(|&word| Insn::from_bytes(word)));
+        for record in self.ext.core_in(section.name, range) {
+            self.fit(
+                section,
+                record,
+                base + record.insn - body.start,
+                &mut draft.program,
+            )?;
+        }
         let mut slot = body.start;
         while slot < body.end {
             let at = base + slot - body.start;
@@ -286,6 +288,52 @@ impl Linker<'_> {
             slot += step;
         }
         Ok(())
+    }
+
+    /// Fits the instruction that is number `at` of the program to the types that there are.
+    fn fit(
+        &self,
+        section: &Section<'_>,
+        record: &CoreRecord,
+        at: usize,
+        program: &mut Program,
+    ) -> Result<(), LoadError> {
+        match record.fit(self.btf) {
+            Fit::Keep => Ok(()),
+            Fit::Value(value) => match core::patch(&mut program.insns[at..], value) {
+                true => Ok(()),
+                false => Err(self.fault(
+                    section,
+                    record.insn,
+                    &format!(
+                        "the CO-RE relocation \"{}\" does not fit the instruction",
+                        record.describe(self.btf)
+                    ),
+                )),
+            },
+            Fit::Missing => {
+                let what = record.describe(self.btf);
+                let known = program.unresolved.iter().position(|u| *u == what);
+                let index = known.unwrap_or_else(|| {
+                    program.unresolved.push(what);
+                    program.unresolved.len() - 1
+                });
+                let slots = if program.insns[at].is_ld_imm64() {
+                    2
+                } else {
+                    1
+                };
+                for insn in program.insns[at..].iter_mut().take(slots) {
+                    *insn = Insn {
+                        code: CLASS_JMP | jmp::CALL,
+                        src: call::UNRESOLVED,
+                        imm: index as i32,
+                        ..Insn::default()
+                    };
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Resolves the instruction at `slot` of the section, which is number `at` of the program.
@@ -400,7 +448,11 @@ impl Linker<'_> {
     ) -> Result<(), LoadError> {
         let symbol = &self.elf.symbols[relocation.symbol];
         let insn = draft.program.insns[at];
-        let (kind, low, high) = if symbol.undefined && symbol.weak {
+        let (kind, low, high) = if symbol.undefined
+            && let Some((map, offset)) = self.maps.kconfig(symbol.name)
+        {
+            (imm64::MAP_VALUE, map as i32, offset.cast_signed())
+        } else if symbol.undefined && symbol.weak {
             (imm64::VALUE, 0, 0)
         } else {
             let target = self.section_of(section, slot, symbol)?;

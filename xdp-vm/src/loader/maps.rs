@@ -1,22 +1,26 @@
 //! The maps of an object: BTF definitions (`.maps`), the older `maps` section, and global data
-//! (`.rodata`, `.data`, `.bss`), each with what instructions may point into. A definition that
-//! cannot be used is kept with its cause, for the programs that name it.
+//! (`.rodata`, `.data`, `.bss`, `.kconfig`), each with what instructions may point into. A definition
+//! that cannot be used is kept with its cause, for the programs that name it. The definition itself
+//! is in `map_def`.
 
 use std::collections::HashMap;
 
 use super::LoadError;
-use super::btf::{Btf, Kind};
-use super::elf::{Elf, Section, SymbolKind};
-use crate::{MapKind, MapSpec, Variable};
+use super::btf::Btf;
+use super::elf::{Elf, Section, Symbol, SymbolKind};
+use super::map_def;
+use crate::{MapKind, MapSpec, Slot, Variable};
 
-/// Fields of one BTF map definition are a dozen; far more are an attack.
-const MAX_FIELDS: usize = 64;
-/// Smallest definition in the older section: kind, key, value, entries, flags.
-const LEGACY_LEN: usize = 20;
 /// Most bytes of one section of global data; `.bss` claims them without having them in the file.
 const MAX_DATA: u64 = 64 << 20;
 /// `BPF_F_RDONLY_PROG`: programs may not write.
 const RDONLY_PROG: u32 = 0x80;
+/// The section of external variables, most of them, and most bytes of one.
+const KCONFIG: &str = ".kconfig";
+const MAX_KCONFIG: usize = 4096;
+const MAX_OPTION: u32 = 4096;
+/// Linux 6.12.0, as `LINUX_VERSION_CODE` has it.
+const KERNEL_VERSION: u32 = 6 << 16 | 12 << 8;
 
 /// All maps of an object.
 #[derive(Default)]
@@ -26,6 +30,8 @@ pub(super) struct MapTable {
     places: HashMap<(usize, u64), Result<usize, LoadError>>,
     /// By section: the map that the whole of a data section became.
     data: HashMap<usize, Result<usize, LoadError>>,
+    /// By name: the map and the byte in its value of what the kernel's configuration says.
+    kconfig: HashMap<String, (usize, u32)>,
 }
 
 /// What an address in a section of maps or data means.
@@ -47,7 +53,14 @@ impl MapTable {
                 _ => {}
             }
         }
+        table.read_kconfig(btf)?;
         Ok(table)
+    }
+
+    /// The map, and the byte in its value, that hold an external variable of the kernel's
+    /// configuration.
+    pub(super) fn kconfig(&self, name: &str) -> Option<(usize, u32)> {
+        self.kconfig.get(name).copied()
     }
 
     /// What byte `offset` of section `section` is; `None` where it is neither a map nor data.
@@ -78,6 +91,7 @@ impl MapTable {
             .filter(|s| s.section == Some(index) && s.kind != SymbolKind::Section)
             .map(|s| (s.name, s.value))
             .collect();
+        let mut initialised = Vec::new();
         for &variable in variables {
             let name = btf.name(variable);
             let Some(&offset) = symbols.get(name) else {
@@ -88,9 +102,113 @@ impl MapTable {
                         .to_owned(),
                 });
             };
-            let spec = btf_map(btf, variable, name);
-            self.add((index, offset), spec);
+            let definition = map_def::read(btf, variable, name);
+            if let Ok(definition) = &definition
+                && let Some(values) = definition.values
+            {
+                initialised.push((offset, values, name));
+            }
+            self.add((index, offset), definition.map(|d| d.spec));
         }
+        self.read_initialisers(elf, index, &initialised);
+        Ok(())
+    }
+
+    /// Relocations of the section `.maps`: each puts a map, or a program, into an entry of the map that
+    /// it lies in. `initialised`: where those start, and how far their entries are from there.
+    fn read_initialisers(&mut self, elf: &Elf<'_>, index: usize, initialised: &[(u64, u32, &str)]) {
+        const POINTER: u64 = 8;
+        for relocation in &elf.sections[index].relocations {
+            let before = initialised.iter().filter(|m| m.0 <= relocation.offset);
+            let Some(&(start, values, name)) = before.max_by_key(|m| m.0) else {
+                continue;
+            };
+            let symbol = &elf.symbols[relocation.symbol];
+            let at = (relocation.offset - start).checked_sub(u64::from(values));
+            let key = at.filter(|at| at.is_multiple_of(POINTER));
+            let key = key.and_then(|at| u32::try_from(at / POINTER).ok());
+            let target = self.target(symbol, index);
+            let Some(Ok(map)) = self.places.get(&(index, start)) else {
+                continue;
+            };
+            match (key, target) {
+                (Some(key), Some(slot)) => self.specs[*map].slots.push((key, slot)),
+                _ => {
+                    let cause = format!(
+                        "its initial value {} is neither a map nor a program that it could hold",
+                        symbol.name
+                    );
+                    let map = name.to_owned();
+                    self.places
+                        .insert((index, start), Err(LoadError::Map { map, cause }));
+                }
+            }
+        }
+    }
+
+    fn target(&self, symbol: &Symbol<'_>, maps: usize) -> Option<Slot> {
+        match symbol.kind {
+            SymbolKind::Function => Some(Slot::Program(symbol.name.to_owned())),
+            _ if symbol.section == Some(maps) => {
+                let place = self.places.get(&(maps, symbol.value))?;
+                place.as_ref().ok().map(|&map| Slot::Map(map))
+            }
+            _ => None,
+        }
+    }
+
+    /// External variables of the section `.kconfig`, which exists in the type information alone: a map
+    /// of constants. The version is that of the kernel whose behaviour this is; options of a kernel's
+    /// configuration are off, until somebody sets them.
+    fn read_kconfig(&mut self, btf: &Btf) -> Result<(), LoadError> {
+        let Some(variables) = btf.section(KCONFIG) else {
+            return Ok(());
+        };
+        let fail = |cause: String| LoadError::Map {
+            map: KCONFIG.to_owned(),
+            cause,
+        };
+        if variables.len() > MAX_KCONFIG {
+            return Err(fail(format!("it has {} variables", variables.len())));
+        }
+        let mut value = Vec::new();
+        let mut all = Vec::new();
+        for &variable in variables {
+            let name = btf.name(variable);
+            let size = btf.size_of(variable).filter(|&size| size <= MAX_OPTION);
+            let size =
+                size.ok_or_else(|| fail(format!("{name} has no size, or too large a one")))?;
+            let offset = value.len().next_multiple_of(8);
+            value.resize(offset + size as usize, 0);
+            if name == "LINUX_KERNEL_VERSION" {
+                let version = KERNEL_VERSION.to_le_bytes();
+                let bytes = &mut value[offset..];
+                let len = bytes.len().min(version.len());
+                bytes[..len].copy_from_slice(&version[..len]);
+            }
+            let place = (self.specs.len(), offset as u32);
+            self.kconfig.insert(name.to_owned(), place);
+            all.push(Variable {
+                name: name.to_owned(),
+                offset: offset as u32,
+                size,
+            });
+        }
+        if value.is_empty() {
+            return Ok(());
+        }
+        self.specs.push(MapSpec {
+            name: KCONFIG.to_owned(),
+            kind: MapKind::Array,
+            key_size: 4,
+            value_size: value.len() as u32,
+            max_entries: 1,
+            flags: RDONLY_PROG,
+            initial: Some(value),
+            frozen: true,
+            variables: all,
+            ..MapSpec::default()
+        });
         Ok(())
     }
 
@@ -111,7 +229,7 @@ impl MapTable {
             let bytes = data.get(symbol.value as usize..end as usize);
             self.add(
                 (index, symbol.value),
-                legacy_map(symbol.name, bytes.unwrap_or_default()),
+                map_def::read_legacy(symbol.name, bytes.unwrap_or_default()),
             );
         }
     }
@@ -189,151 +307,6 @@ fn data_map(section: &Section<'_>) -> Result<MapSpec, LoadError> {
         initial: (!section.zeroed).then(|| section.data.to_vec()),
         frozen: read_only,
         variables: Vec::new(),
+        ..MapSpec::default()
     })
-}
-
-/// Reads a map's definition from the type of its variable: a struct whose members say a number as
-/// the length of an array pointed to (`__uint`), or a type as the target of a pointer (`__type`).
-fn btf_map(btf: &Btf, variable: u32, name: &str) -> Result<MapSpec, LoadError> {
-    let fail = |cause: String| LoadError::Map {
-        map: name.to_owned(),
-        cause,
-    };
-    let Some(Kind::Composite { members, .. }) = btf.plain(variable).map(|t| &t.kind) else {
-        return Err(fail("its definition is not a struct".to_owned()));
-    };
-    if members.len() > MAX_FIELDS {
-        return Err(fail(format!("its definition has {} fields", members.len())));
-    }
-    let mut kind = 0;
-    let mut fields = [0u32; 4];
-    let [key_size, value_size, max_entries, flags] = &mut fields;
-    for member in members {
-        let field = btf.string(member.name);
-        let number =
-            || number(btf, member.of).ok_or_else(|| fail(format!("field {field} is not a number")));
-        let size = || {
-            size_behind(btf, member.of)
-                .ok_or_else(|| fail(format!("field {field} is not a type with a size")))
-        };
-        match field {
-            "type" => kind = number()?,
-            "key_size" => *key_size = number()?,
-            "value_size" => *value_size = number()?,
-            "key" => *key_size = size()?,
-            "value" => *value_size = size()?,
-            "max_entries" => *max_entries = number()?,
-            "map_flags" => *flags = number()?,
-            // Where maps are pinned, and which NUMA node they live on, says nothing of their
-            // contents. `values` and `map_extra` belong to kinds that are refused below.
-            "pinning" | "numa_node" | "values" | "map_extra" => {}
-            other => return Err(fail(format!("its definition has an unknown field {other}"))),
-        }
-    }
-    spec(name, kind, fields)
-}
-
-/// Reads a definition of the older kind.
-fn legacy_map(name: &str, bytes: &[u8]) -> Result<MapSpec, LoadError> {
-    let Some(words) = bytes.get(..LEGACY_LEN) else {
-        return Err(LoadError::Map {
-            map: name.to_owned(),
-            cause: format!(
-                "its definition has {} bytes, at least {LEGACY_LEN} are needed",
-                bytes.len()
-            ),
-        });
-    };
-    let word = |i: usize| {
-        let b = &words[4 * i..];
-        u32::from_le_bytes([b[0], b[1], b[2], b[3]])
-    };
-    spec(name, word(0), [word(1), word(2), word(3), word(4)])
-}
-
-fn spec(
-    name: &str,
-    kind: u32,
-    [key_size, value_size, max_entries, flags]: [u32; 4],
-) -> Result<MapSpec, LoadError> {
-    let Some(kind) = MapKind::from_number(kind) else {
-        return Err(LoadError::MapKind {
-            map: name.to_owned(),
-            kind: kind_name(kind),
-        });
-    };
-    Ok(MapSpec {
-        name: name.to_owned(),
-        kind,
-        key_size,
-        value_size,
-        max_entries,
-        flags,
-        initial: None,
-        frozen: false,
-        variables: Vec::new(),
-    })
-}
-
-/// `int (*field)[NUMBER]`
-fn number(btf: &Btf, id: u32) -> Option<u32> {
-    let Kind::Pointer { to } = btf.plain(id)?.kind else {
-        return None;
-    };
-    match btf.plain(to)?.kind {
-        Kind::Array { count, .. } => Some(count),
-        _ => None,
-    }
-}
-
-/// `TYPE *field`
-fn size_behind(btf: &Btf, id: u32) -> Option<u32> {
-    match btf.plain(id)?.kind {
-        Kind::Pointer { to } => btf.size_of(to),
-        _ => None,
-    }
-}
-
-/// The kernel's name of a kind, for the error that it is not supported.
-fn kind_name(number: u32) -> String {
-    const NAMES: [&str; 34] = [
-        "unspec",
-        "hash",
-        "array",
-        "prog_array",
-        "perf_event_array",
-        "percpu_hash",
-        "percpu_array",
-        "stack_trace",
-        "cgroup_array",
-        "lru_hash",
-        "lru_percpu_hash",
-        "lpm_trie",
-        "array_of_maps",
-        "hash_of_maps",
-        "devmap",
-        "sockmap",
-        "cpumap",
-        "xskmap",
-        "sockhash",
-        "cgroup_storage",
-        "reuseport_sockarray",
-        "percpu_cgroup_storage",
-        "queue",
-        "stack",
-        "sk_storage",
-        "devmap_hash",
-        "struct_ops",
-        "ringbuf",
-        "inode_storage",
-        "task_storage",
-        "bloom_filter",
-        "user_ringbuf",
-        "cgrp_storage",
-        "arena",
-    ];
-    match NAMES.get(number as usize) {
-        Some(name) => format!("{name} ({number})"),
-        None => number.to_string(),
-    }
 }

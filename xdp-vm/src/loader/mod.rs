@@ -1,5 +1,5 @@
 //! Reads what `clang -target bpf` compiled: ELF sections and symbols (`elf`), type information
-//! (`btf`, `btf_ext`), map definitions (`maps`), and links each program with the functions that it
+//! (`btf`, `btf_ext`, `core`), map definitions (`maps`, `map_def`), and links each program with the functions that it
 //! calls into one run of instructions (`link`).
 //!
 //! A fault of one program leaves the others usable: it is kept in [`Object::rejected`]. A fault of
@@ -7,9 +7,11 @@
 
 mod btf;
 mod btf_ext;
+mod core;
 mod elf;
 mod error;
 mod link;
+mod map_def;
 mod maps;
 mod variables;
 

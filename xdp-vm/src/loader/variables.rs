@@ -161,6 +161,7 @@ mod tests {
             initial,
             frozen: false,
             variables,
+            ..MapSpec::default()
         };
         Object {
             maps: vec![

@@ -13,17 +13,21 @@
 //! place, each only by its CPU). One who set out before the first and passed by after the second would
 //! find neither, as happens in the kernel: here the bucket counts its replacements, and who finds
 //! nothing looks again if there was one.
+//!
+//! A full **LRU** hash makes room for a new entry: a hand goes round the elements and takes the first
+//! that was not looked up since it last came by. It holds one bucket at a time, never that of the new
+//! key too.
 #![allow(unsafe_code)]
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 use super::flags;
 use super::layout::{self, Layout, MAX_KEY, ZERO_SEED};
-use crate::MapSpec;
 use crate::errno::Errno;
 use crate::memory::{self, Block};
+use crate::{MapKind, MapSpec};
 
 /// Marks the end of a chain; the other bits are the bucket's number.
 const END: u32 = 1 << 31;
@@ -51,7 +55,21 @@ pub(crate) struct Hash {
     /// Stack of used elements: number + 1 of the first in the low half, a count of changes in the
     /// high half, so that an element that left and came back is not taken for one that stayed.
     free: AtomicU64,
+    lru: Option<Lru>,
 }
+
+/// What an LRU hash knows of its elements.
+#[derive(Debug)]
+struct Lru {
+    /// By element: [`FREE`], [`USED`] or [`RECENT`].
+    marks: Block,
+    /// The element that the hand is at, counted on without end.
+    hand: AtomicU32,
+}
+
+const FREE: u8 = 0;
+const USED: u8 = 1;
+const RECENT: u8 = 2;
 
 /// Where the values are.
 #[derive(Debug)]
@@ -74,6 +92,9 @@ struct Bucket {
     /// The lowest bit: somebody changes the chain. The others: how often an element was replaced.
     state: AtomicU32,
 }
+
+/// Times that an update of a full LRU hash makes room, before others are taken to be too many.
+const EVICTIONS: u32 = 64;
 
 const LOCKED: u32 = 1;
 const REPLACED: u32 = 2;
@@ -121,13 +142,24 @@ impl Hash {
             element_stride: layout.element_stride as usize,
             key_size: spec.key_size as usize,
             key_words,
-            value_size: spec.value_size as usize,
+            value_size: match spec.kind {
+                // The address of a map.
+                MapKind::HashOfMaps => 8,
+                _ => spec.value_size as usize,
+            },
             values,
             entries: spec.max_entries,
             total: layout.elements as u32,
             count: AtomicU32::new(0),
             fresh: AtomicU32::new(0),
             free: AtomicU64::new(0),
+            lru: match layout.marks {
+                0 => None,
+                bytes => Some(Lru {
+                    marks: Block::zeroed(bytes as usize)?,
+                    hand: AtomicU32::new(0),
+                }),
+            },
         })
     }
 
@@ -138,8 +170,14 @@ impl Hash {
     #[inline]
     pub(crate) unsafe fn lookup(&self, cpu: u32, key: *const u8) -> *mut u8 {
         // SAFETY: the caller's promise.
-        unsafe { self.with_key(key, |key| self.find(key, self.hash(key))) }
-            .map_or(std::ptr::null_mut(), |found| self.value(cpu, found.element))
+        let found = unsafe { self.with_key(key, |key| self.find(key, self.hash(key))) };
+        let Some(found) = found else {
+            return std::ptr::null_mut();
+        };
+        if let Some(lru) = &self.lru {
+            lru.touch(found.element);
+        }
+        self.value(cpu, found.element)
     }
 
     /// Sets an entry: on a per-CPU map the value of `cpu`, where a new entry is zero on the others.
@@ -164,6 +202,24 @@ impl Hash {
             unsafe { memory::copy(self.value(cpu, element), value, self.value_size) };
         };
         // SAFETY: the caller's promise.
+        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }.map(|_| ())
+    }
+
+    /// Sets an entry of a map that is not per-CPU; true where it is new.
+    ///
+    /// # Safety
+    /// A key can be read at `key` and a value at `value`.
+    pub(super) unsafe fn insert(
+        &self,
+        key: *const u8,
+        value: *const u8,
+        flags: u64,
+    ) -> Result<bool, Errno> {
+        // SAFETY: a value of an element; the caller's promise.
+        let write = |element, _new| unsafe {
+            memory::copy(self.value(0, element), value, self.value_size);
+        };
+        // SAFETY: the caller's promise.
         unsafe { self.with_key(key, |key| self.change(key, flags, write)) }
     }
 
@@ -186,7 +242,7 @@ impl Hash {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }
+        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }.map(|_| ())
     }
 
     /// Deletes an entry.
@@ -260,18 +316,45 @@ impl Hash {
         None
     }
 
+    /// Copies of all keys.
+    pub(super) fn keys(&self) -> Vec<Vec<u8>> {
+        let (mut all, mut bucket) = (Vec::new(), 0);
+        while let Some((keys, next)) = self.keys_from(bucket) {
+            all.extend(keys);
+            bucket = next;
+        }
+        all
+    }
+
     /// Entries that there are.
     pub(super) fn len(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Puts an entry in, or in place of another. `write` writes an element's value, and is told
-    /// whether the element is new.
-    fn change(&self, key: &[u64], flags: u64, write: impl Fn(u32, bool)) -> Result<(), Errno> {
+    /// whether the element is new. True where the entry is.
+    fn change(&self, key: &[u64], flags: u64, write: impl Fn(u32, bool)) -> Result<bool, Errno> {
         if flags > flags::EXIST {
             return Err(Errno::EINVAL);
         }
         let hash = self.hash(key);
+        // A full LRU hash: others may take what was made free before this one gets to it.
+        for _ in 0..EVICTIONS {
+            match self.change_once(key, hash, flags, &write) {
+                Err(Errno::E2BIG | Errno::ENOMEM) if self.evict() => {}
+                done => return done,
+            }
+        }
+        Err(Errno::ENOMEM)
+    }
+
+    fn change_once(
+        &self,
+        key: &[u64],
+        hash: u32,
+        flags: u64,
+        write: &impl Fn(u32, bool),
+    ) -> Result<bool, Errno> {
         let _lock = self.lock(hash);
         let old = self.find(key, hash);
         match (&old, flags) {
@@ -280,8 +363,11 @@ impl Hash {
             _ => {}
         }
         if let (Some(old), Values::Percpu { .. }) = (old, &self.values) {
+            if let Some(lru) = &self.lru {
+                lru.touch(old.element);
+            }
             write(old.element, false);
-            return Ok(());
+            return Ok(false);
         }
         if old.is_none() {
             let reserved = self
@@ -307,11 +393,42 @@ impl Hash {
             self.unlink(hash, old.element);
             self.release(old.element);
         }
-        Ok(())
+        Ok(old.is_none())
+    }
+
+    /// Takes an entry out of an LRU hash that was not looked up of late. False where there is none to
+    /// take, and for other hashes.
+    fn evict(&self) -> bool {
+        let Some(lru) = &self.lru else {
+            return false;
+        };
+        // The first time round takes their marks from those that were looked up.
+        for _ in 0..2 * u64::from(self.total) {
+            let element = lru.hand.fetch_add(1, Ordering::Relaxed) % self.total;
+            let mark = lru.mark(element);
+            match mark.load(Ordering::Relaxed) {
+                RECENT => mark.store(USED, Ordering::Relaxed),
+                USED if self.remove(element) => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Deletes the entry that the element holds, where it holds one.
+    fn remove(&self, element: u32) -> bool {
+        let hash = self.element(element).hash.load(Ordering::Relaxed);
+        let _lock = self.lock(hash);
+        if !self.unlink(hash, element) {
+            return false;
+        }
+        self.release(element);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 
     /// Fills an unused element and puts it at the head of its chain.
-    fn publish(&self, element: u32, key: &[u64], hash: u32, write: impl Fn(u32, bool)) {
+    fn publish(&self, element: u32, key: &[u64], hash: u32, write: &impl Fn(u32, bool)) {
         let head = self.element(element);
         let version = head.version.load(Ordering::Relaxed);
         head.version.store(version | 1, Ordering::Relaxed);
@@ -332,20 +449,24 @@ impl Hash {
         head.version
             .store((version | 1).wrapping_add(1), Ordering::Release);
         bucket.first.store(element + 1, Ordering::Release);
+        if let Some(lru) = &self.lru {
+            lru.mark(element).store(USED, Ordering::Relaxed);
+        }
     }
 
-    /// Takes an element out of its chain. Its own link stays, for those who stand on it.
-    fn unlink(&self, hash: u32, element: u32) {
+    /// Takes an element out of its chain; false where it is not in it. Its own link stays, for those
+    /// who stand on it.
+    fn unlink(&self, hash: u32, element: u32) -> bool {
         let mut place = &self.bucket(hash & self.mask).first;
         loop {
             let link = place.load(Ordering::Relaxed);
             if link == 0 || link & END != 0 {
-                return;
+                return false;
             }
             let next = &self.element(link - 1).next;
             if link == element + 1 {
                 place.store(next.load(Ordering::Relaxed), Ordering::Release);
-                return;
+                return true;
             }
             place = next;
         }
@@ -469,6 +590,9 @@ impl Hash {
 
     /// Gives an element back.
     fn release(&self, element: u32) {
+        if let Some(lru) = &self.lru {
+            lru.mark(element).store(FREE, Ordering::Relaxed);
+        }
         let mut free = self.free.load(Ordering::Relaxed);
         loop {
             self.element(element)
@@ -553,6 +677,25 @@ impl Hash {
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
+        }
+    }
+}
+
+impl Lru {
+    #[inline(always)]
+    fn mark(&self, element: u32) -> &AtomicU8 {
+        // SAFETY: callers name an element of the map, and there is a byte for each.
+        unsafe { AtomicU8::from_ptr(self.marks.base().add(element as usize)) }
+    }
+
+    /// The element was looked up. One that went to another key meanwhile is taken for recent too: it
+    /// only stays a little longer.
+    #[inline(always)]
+    fn touch(&self, element: u32) {
+        let mark = self.mark(element);
+        // A line that all workers read stays in all their caches.
+        if mark.load(Ordering::Relaxed) == USED {
+            let _ = mark.compare_exchange(USED, RECENT, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }

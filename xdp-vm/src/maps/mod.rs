@@ -1,5 +1,7 @@
-//! Maps: what programs and their users share. Array, per-CPU array, hash and per-CPU hash with the
-//! kernel's semantics for flags, limits and errors.
+//! Maps: what programs and their users share, with the kernel's semantics for flags, limits and
+//! errors. Arrays and hashes, plain and per CPU; LRU hashes; LPM tries; maps of maps; program arrays;
+//! queues, stacks and bloom filters; perf event arrays and ring buffers; and devmaps, cpumaps and
+//! xskmaps, which say where a packet may go ([`Redirect`](crate::Redirect)).
 //!
 //! A program holds the address of a value for as long as it runs, so memory of a map is never freed
 //! while the map lives. Arrays are accessed without a lock; a hash locks a bucket for updates and
@@ -13,10 +15,7 @@
 //!     key_size: 4,
 //!     value_size: 8,
 //!     max_entries: 16,
-//!     flags: 0,
-//!     initial: None,
-//!     frozen: false,
-//!     variables: vec![],
+//!     ..MapSpec::default()
 //! };
 //! let maps = Maps::create(&[spec], 2)?;
 //! let hits = maps.get("hits").unwrap();
@@ -27,8 +26,16 @@
 #![allow(unsafe_code)]
 
 mod array;
+mod bloom;
+mod events;
 mod hash;
 mod layout;
+mod lpm;
+mod nested;
+mod programs;
+mod queue;
+mod ring;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -45,8 +52,18 @@ pub(crate) use array::Array;
 pub(crate) use array::ArrayShape;
 pub(crate) use hash::Hash;
 
+use bloom::Bloom;
+use events::Events;
+use lpm::Lpm;
+use nested::Nested;
+use programs::Programs;
+use queue::Queue;
+use ring::Ring;
+use targets::Targets;
+
 use crate::errno::Errno;
-use crate::{MapKind, MapSpec};
+use crate::program::Slot;
+use crate::{Executable, MapKind, MapSpec};
 
 /// Flags of an update (`BPF_ANY`, `BPF_NOEXIST`, `BPF_EXIST`).
 pub(crate) mod flags {
@@ -107,6 +124,27 @@ pub enum MapError {
     NotPercpu { map: String },
     #[error("map {map} is frozen: its contents are part of the program, set them before loading")]
     Frozen { map: String },
+    #[error("map {inner} cannot be put into {map}: {cause}")]
+    Inner {
+        map: String,
+        inner: String,
+        cause: String,
+    },
+    #[error("map {map} is {kind}, which has no {operation}")]
+    Kind {
+        map: String,
+        kind: &'static str,
+        operation: &'static str,
+    },
+    #[error("no map is named {name}")]
+    NoMap { name: String },
+    #[error("program {program} is for {given} workers, map {map} for {cpus}")]
+    ProgramCpus {
+        map: String,
+        program: String,
+        given: u32,
+        cpus: u32,
+    },
     #[error("map {map}: {operation} failed: {errno}")]
     Failed {
         map: String,
@@ -124,7 +162,7 @@ pub struct Maps {
 
 #[derive(Debug)]
 struct Inner {
-    maps: Box<[Map]>,
+    maps: Box<[Arc<Map>]>,
     cpus: u32,
 }
 
@@ -132,6 +170,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct Map {
     spec: MapSpec,
+    index: u32,
     cpus: u32,
     storage: Storage,
 }
@@ -139,7 +178,16 @@ pub struct Map {
 #[derive(Debug)]
 pub(crate) enum Storage {
     Array(Array),
+    /// Also of LRU hashes.
     Hash(Hash),
+    Lpm(Lpm),
+    Nested(Nested),
+    Programs(Programs),
+    Targets(Targets),
+    Queue(Queue),
+    Bloom(Bloom),
+    Events(Events),
+    Ringbuf(Ring),
 }
 
 impl Maps {
@@ -154,27 +202,69 @@ impl Maps {
         }
         let cpus = cpus as u32;
         let layouts = layout::layouts(specs, cpus)?;
-        let maps = specs.iter().zip(&layouts).map(|(spec, layout)| {
-            let storage = match spec.kind {
-                MapKind::Array | MapKind::PercpuArray => {
-                    Array::new(spec, layout).map(Storage::Array)
-                }
-                MapKind::Hash | MapKind::PercpuHash => {
-                    Hash::new(spec, layout, cpus).map(Storage::Hash)
-                }
-            };
-            Ok(Map {
+        let maps = specs.iter().zip(&layouts).zip(0..);
+        let maps = maps.map(|((spec, layout), index)| {
+            Ok(Arc::new(Map {
                 spec: spec.clone(),
+                index,
                 cpus,
-                storage: storage.ok_or_else(|| MapError::OutOfMemory {
+                storage: Storage::new(spec, layout, cpus).ok_or_else(|| MapError::OutOfMemory {
                     map: spec.name.clone(),
                 })?,
-            })
+            }))
         });
-        let maps = maps.collect::<Result<Box<[Map]>, _>>()?;
+        let maps = maps.collect::<Result<Box<[Arc<Map>]>, _>>()?;
+        for map in &maps {
+            for (key, slot) in &map.spec.slots {
+                if let Slot::Map(inner) = slot {
+                    let inner = maps.get(*inner).ok_or_else(|| MapError::NoMap {
+                        name: format!("number {inner}"),
+                    })?;
+                    map.set_inner(&key.to_le_bytes(), inner, Update::Any)?;
+                }
+            }
+        }
         Ok(Maps {
             inner: Arc::new(Inner { maps, cpus }),
         })
+    }
+
+    /// Puts `program` into entry `index` of the program array `map`: what a tail call to it runs from
+    /// now on. A program taken out or replaced is freed with the array, as it may still be running.
+    ///
+    /// # Errors
+    /// There is no such map, it is no program array, the index is past its end, or the program was
+    /// made for fewer workers.
+    pub fn set_program(&self, map: &str, index: u32, program: &Executable) -> Result<(), MapError> {
+        let map = self.get(map).ok_or_else(|| MapError::NoMap {
+            name: map.to_owned(),
+        })?;
+        let own = Arc::ptr_eq(&self.inner, &program.maps().inner);
+        map.set_program(index, program, own)
+    }
+
+    /// Puts each of `programs` into the program arrays where the object names it. Gives the number of
+    /// entries that were filled.
+    ///
+    /// # Errors
+    /// As [`Maps::set_program`].
+    pub fn link<'p>(
+        &self,
+        programs: impl IntoIterator<Item = &'p Executable>,
+    ) -> Result<usize, MapError> {
+        let mut filled = 0;
+        for program in programs {
+            let own = Arc::ptr_eq(&self.inner, &program.maps().inner);
+            for map in self.iter() {
+                for (index, slot) in &map.spec.slots {
+                    if matches!(slot, Slot::Program(name) if name == program.name()) {
+                        map.set_program(*index, program, own)?;
+                        filled += 1;
+                    }
+                }
+            }
+        }
+        Ok(filled)
     }
 
     /// The first map of that name.
@@ -182,14 +272,20 @@ impl Maps {
         self.iter().find(|m| m.spec.name == name)
     }
 
+    /// As [`Maps::get`], to be put into a map of maps.
+    pub fn shared(&self, name: &str) -> Option<Arc<Map>> {
+        let found = self.inner.maps.iter().find(|m| m.spec.name == name);
+        found.cloned()
+    }
+
     /// The map of that index in [`Object::maps`](crate::Object::maps).
     pub fn at(&self, index: usize) -> Option<&Map> {
-        self.inner.maps.get(index)
+        self.inner.maps.get(index).map(|map| &**map)
     }
 
     /// All maps, in the order of their declarations.
     pub fn iter(&self) -> impl Iterator<Item = &Map> {
-        self.inner.maps.iter()
+        self.inner.maps.iter().map(|map| &**map)
     }
 
     /// Workers that the maps are for.
@@ -198,14 +294,57 @@ impl Maps {
     }
 }
 
-/// What helpers and engines do. Pointers are of programs, and the verifier vouches for them.
+impl Storage {
+    /// `None` where memory is short.
+    fn new(spec: &MapSpec, layout: &layout::Layout, cpus: u32) -> Option<Self> {
+        Some(match spec.kind {
+            MapKind::Array | MapKind::PercpuArray => Storage::Array(Array::new(spec, layout)?),
+            MapKind::Hash | MapKind::PercpuHash | MapKind::LruHash | MapKind::LruPercpuHash => {
+                Storage::Hash(Hash::new(spec, layout, cpus)?)
+            }
+            MapKind::LpmTrie => Storage::Lpm(Lpm::new(spec, layout, cpus)?),
+            MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
+                Storage::Nested(Nested::new(spec, layout, cpus)?)
+            }
+            MapKind::ProgArray => Storage::Programs(Programs::new(spec.max_entries, layout)?),
+            MapKind::Devmap | MapKind::DevmapHash | MapKind::Cpumap | MapKind::Xskmap => {
+                Storage::Targets(Targets::new(spec, layout, cpus)?)
+            }
+            MapKind::Queue | MapKind::Stack => Storage::Queue(Queue::new(spec, layout)?),
+            MapKind::BloomFilter => Storage::Bloom(Bloom::new(spec, layout)?),
+            MapKind::PerfEventArray => {
+                // As many as there are CPUs, where nothing is said.
+                let entries = match spec.max_entries {
+                    0 => cpus,
+                    entries => entries,
+                };
+                Storage::Events(Events::new(entries, cpus))
+            }
+            MapKind::Ringbuf => Storage::Ringbuf(Ring::new(u64::from(spec.max_entries))?),
+        })
+    }
+}
+
+/// What helpers and engines do. Pointers are of programs, and the verifier vouches for them; also that
+/// a helper is only given kinds of map that it goes with.
 impl Map {
     #[inline(always)]
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// The address of the value that the key names on `cpu`, or null.
+    /// Its number among the maps it was made with.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Workers that it is for.
+    #[inline(always)]
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// The address of the value, or of the inner map, that the key names on `cpu`, or null.
     ///
     /// # Safety
     /// A key can be read at `key`; `cpu` is less than the CPUs that the map was made for.
@@ -216,6 +355,7 @@ impl Map {
             match &self.storage {
                 Storage::Array(array) => array.lookup(cpu, key),
                 Storage::Hash(hash) => hash.lookup(cpu, key),
+                other => other.lookup_other(key),
             }
         }
     }
@@ -236,6 +376,9 @@ impl Map {
             match &self.storage {
                 Storage::Array(array) => array.update(cpu, key, value, flags),
                 Storage::Hash(hash) => hash.update(cpu, key, value, flags),
+                Storage::Lpm(lpm) => lpm.update(key, value, flags),
+                Storage::Targets(targets) => targets.update(key, value, flags),
+                _ => Err(Errno::EOPNOTSUPP),
             }
         }
     }
@@ -245,10 +388,48 @@ impl Map {
     /// # Safety
     /// A key can be read at `key`.
     pub(crate) unsafe fn delete_raw(&self, key: *const u8) -> Result<(), Errno> {
-        match &self.storage {
-            Storage::Array(_) => Err(Errno::EINVAL),
-            // SAFETY: the caller's promise.
-            Storage::Hash(hash) => unsafe { hash.delete(key) },
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.storage {
+                Storage::Array(_) => Err(Errno::EINVAL),
+                Storage::Hash(hash) => hash.delete(key),
+                Storage::Lpm(lpm) => lpm.delete(key),
+                Storage::Targets(targets) => targets.delete(key),
+                Storage::Nested(nested) => nested.delete(key),
+                Storage::Programs(programs) => programs.delete(crate::memory::load32(key) as u32),
+                _ => Err(Errno::EOPNOTSUPP),
+            }
+        }
+    }
+
+    /// Adds a value to a queue, a stack or a bloom filter.
+    ///
+    /// # Safety
+    /// A value can be read at `value`.
+    pub(crate) unsafe fn push_raw(&self, value: *const u8, flags: u64) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.storage {
+                Storage::Queue(queue) => queue.push(value, flags),
+                Storage::Bloom(bloom) => bloom.push(value, flags),
+                _ => Err(Errno::EOPNOTSUPP),
+            }
+        }
+    }
+
+    /// Copies the next value of a queue or a stack to `value`, and takes it out where `remove`; asks a
+    /// bloom filter for the one there.
+    ///
+    /// # Safety
+    /// A value can be written at `value`; read, where it is a bloom filter.
+    pub(crate) unsafe fn take_raw(&self, value: *mut u8, remove: bool) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.storage {
+                Storage::Queue(queue) => queue.take(value, remove),
+                Storage::Bloom(bloom) if !remove => bloom.peek(value),
+                _ => Err(Errno::EOPNOTSUPP),
+            }
         }
     }
 
@@ -261,6 +442,22 @@ impl Map {
                 Some(array.value(0, 0).wrapping_add(offset as usize))
             }
             _ => None,
+        }
+    }
+}
+
+impl Storage {
+    /// # Safety
+    /// As for [`Map::lookup_raw`].
+    unsafe fn lookup_other(&self, key: *const u8) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Storage::Lpm(lpm) => lpm.lookup(key),
+                Storage::Nested(nested) => nested.lookup(key),
+                Storage::Targets(targets) => targets.lookup(key),
+                _ => std::ptr::null_mut(),
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ fn spec(kind: MapKind, key_size: u32, value_size: u32, max_entries: u32) -> MapS
         initial: None,
         frozen: false,
         variables: Vec::new(),
+        ..MapSpec::default()
     }
 }
 
@@ -220,7 +221,7 @@ fn absurd_declarations_are_refused_before_memory_is_taken() {
         odd.flags = 1 << 20;
         assert!(refused(odd).contains("flags 0x100000"));
     }
-    assert!(refused(spec(MapKind::Array, 8, 8, 1)).contains("an array's has 4"));
+    assert!(refused(spec(MapKind::Array, 8, 8, 1)).contains("its kind has 4"));
     assert!(refused(spec(MapKind::Hash, 0, 8, 1)).contains("a key of 0 bytes"));
     assert!(refused(spec(MapKind::Hash, 513, 8, 1)).contains("a key of 513 bytes"));
     assert!(refused(spec(MapKind::PercpuArray, 4, 40_000, 1)).contains("40000 bytes"));
@@ -266,6 +267,7 @@ fn recycle(buckets: u64) {
     let mut layout = layout::layouts(std::slice::from_ref(&spec), 4).unwrap()[0];
     layout.buckets = buckets;
     let m = &Map {
+        index: 0,
         storage: Storage::Hash(Hash::new(&spec, &layout, 4).unwrap()),
         spec,
         cpus: 4,
@@ -334,4 +336,142 @@ fn recycle(buckets: u64) {
     }
     assert_eq!(errno(m.update(&key(1), &[0; 16], Update::NoExist)), 17);
     assert_eq!(errno(m.update(&key(9999), &[0; 16], Update::NoExist)), 7);
+}
+
+/// Workers that insert, look up and delete at once: a full LRU hash takes every entry, holds no more
+/// than it has room for, and gives nobody another key's value.
+#[test]
+fn an_lru_hash_holds_its_size_under_concurrent_use() {
+    for kind in [MapKind::LruHash, MapKind::LruPercpuHash] {
+        let maps = one(spec(kind, 4, 8, 64));
+        let m = &maps.get("m").unwrap();
+        std::thread::scope(|scope| {
+            for cpu in 0..3u32 {
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(u64::from(cpu));
+                    for _ in 0..30_000 {
+                        let n = random.u32(0..200);
+                        let (key, value) = (key(n), u64::from(n).to_le_bytes());
+                        // SAFETY: key and value have the map's sizes, and there is such a CPU.
+                        unsafe {
+                            match random.u8(0..8) {
+                                0 => _ = m.delete_raw(key.as_ptr()),
+                                1..4 => m.update_raw(cpu, key.as_ptr(), value.as_ptr(), 0).unwrap(),
+                                _ => _ = m.lookup_raw(cpu, key.as_ptr()),
+                            }
+                        }
+                        assert!(m.len() <= 64);
+                    }
+                });
+            }
+        });
+        let keys: Vec<_> = m.keys().collect();
+        assert_eq!(keys.len(), m.len() as usize);
+        for key in keys {
+            let n = u64::from(u32::from_le_bytes(key[..].try_into().unwrap()));
+            let values = match kind.is_percpu() {
+                true => m.lookup_percpu(&key).unwrap().unwrap(),
+                false => vec![m.lookup(&key).unwrap().unwrap()],
+            };
+            for value in values {
+                let value = u64::from_le_bytes(value.try_into().unwrap());
+                assert!(
+                    value == n || (kind.is_percpu() && value == 0),
+                    "{n} holds {value}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn declarations_of_other_kinds_are_checked() {
+    let refused = |spec: MapSpec| Maps::create(&[spec], 1).unwrap_err().to_string();
+    let trie = spec(MapKind::LpmTrie, 8, 4, 4);
+    assert!(refused(trie.clone()).contains("BPF_F_NO_PREALLOC"));
+    let wide = MapSpec {
+        key_size: 261,
+        flags: 1,
+        ..trie
+    };
+    assert!(refused(wide).contains("a key of 261 bytes, not 5 to 260"));
+    assert!(refused(spec(MapKind::Queue, 4, 8, 4)).contains("its kind has 0"));
+    assert!(refused(spec(MapKind::Ringbuf, 0, 0, 5000)).contains("not a power of two"));
+    assert!(refused(spec(MapKind::Devmap, 4, 6, 4)).contains("not 4 or 8"));
+    assert!(refused(spec(MapKind::ArrayOfMaps, 4, 4, 4)).contains("does not say"));
+    let nested = MapSpec {
+        inner: Some(Box::new(spec(MapKind::ProgArray, 4, 4, 4))),
+        ..spec(MapKind::ArrayOfMaps, 4, 4, 4)
+    };
+    assert!(refused(nested).contains("prog_array cannot be in it"));
+    let overfull = MapSpec {
+        slots: vec![(4, Slot::Program("p".into()))],
+        ..spec(MapKind::ProgArray, 4, 4, 4)
+    };
+    assert!(refused(overfull).contains("more into it than it has room for"));
+    for kind in MapKind::ALL {
+        let huge = MapSpec {
+            flags: u32::from(kind == MapKind::LpmTrie),
+            inner: kind
+                .is_of_maps()
+                .then(|| Box::new(spec(MapKind::Array, 4, 4, 1))),
+            ..spec(kind, 4, 4, 1 << 31)
+        };
+        let sizes = match kind {
+            MapKind::LpmTrie => (8, 4),
+            MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => (0, 64 << 10),
+            MapKind::Ringbuf => (0, 0),
+            _ => (4, 4),
+        };
+        let huge = MapSpec {
+            key_size: sizes.0,
+            value_size: sizes.1,
+            ..huge
+        };
+        match Maps::create(&[huge], 64) {
+            Err(MapError::TooLarge { .. }) => {}
+            // At most 2^31 bytes, or bits: what is never touched is never taken.
+            Ok(_) if matches!(kind, MapKind::Ringbuf | MapKind::BloomFilter) => {}
+            other => panic!("{kind:?}: {other:?}"),
+        }
+    }
+    for kind in MapKind::ALL {
+        assert_eq!(MapKind::from_number(kind as u32), Some(kind));
+    }
+    assert_eq!(MapKind::from_number(15), None);
+}
+
+#[test]
+fn values_of_targets_mean_what_the_kernel_takes_them_for() {
+    let maps = one(spec(MapKind::Cpumap, 4, 4, 4));
+    let m = maps.get("m").unwrap();
+    let size = |n: u32| n.to_le_bytes();
+    m.update(&key(1), &size(16384), Update::Any).unwrap();
+    assert_eq!(errno(m.update(&key(1), &size(16385), Update::Any)), 75);
+    assert_eq!(errno(m.update(&key(2), &size(1), Update::NoExist)), 17);
+    assert_eq!(errno(m.update(&key(4), &size(1), Update::Any)), 7);
+    assert_eq!(m.lookup(&key(1)).unwrap(), Some(size(16384).to_vec()));
+    m.update(&key(1), &size(0), Update::Any).unwrap();
+    assert_eq!((m.lookup(&key(1)).unwrap(), m.len()), (None, 0));
+    assert_eq!(errno(m.delete(&key(4))), 22);
+
+    let maps = one(spec(MapKind::Xskmap, 4, 4, 4));
+    let m = maps.get("m").unwrap();
+    assert_eq!(errno(m.update(&key(0), &size(0), Update::Exist)), 2);
+    m.update(&key(0), &size(0), Update::NoExist).unwrap();
+    assert_eq!(errno(m.update(&key(0), &size(0), Update::NoExist)), 17);
+    assert_eq!(m.lookup(&key(0)).unwrap(), Some(vec![0; 4]));
+
+    let maps = one(spec(MapKind::DevmapHash, 4, 8, 2));
+    let m = maps.get("m").unwrap();
+    assert_eq!(errno(m.update(&key(7), &[0; 8], Update::Any)), 22);
+    m.update(&key(7), &[3, 0, 0, 0, 9, 0, 0, 0], Update::Any)
+        .unwrap();
+    m.update(&key(8), &[1; 8], Update::Any).unwrap();
+    assert_eq!(errno(m.update(&key(9), &[1; 8], Update::Any)), 7);
+    assert_eq!(
+        m.lookup(&key(7)).unwrap(),
+        Some(vec![3, 0, 0, 0, 9, 0, 0, 0])
+    );
+    assert_eq!(m.len(), 2);
 }

@@ -4,9 +4,10 @@
 use super::cause::Cause;
 use super::memory::{self, Access};
 use super::scalar::Scalar;
-use super::state::{Frame, Kind, MAX_FRAMES, MAX_STACK, Origin, Reg, State};
+use super::state::{Frame, INNER, Kind, MAX_FRAMES, MAX_STACK, Origin, Reg, State};
 use super::step::Env;
 use crate::contract::{Arg, Contract, Ret};
+use crate::helpers::TAIL_CALL;
 use crate::{MapKind, MapSpec};
 
 /// Sizes from here on are taken for mistakes (kernel: `BPF_MAX_VAR_SIZ`).
@@ -18,6 +19,10 @@ const CLOBBERED: std::ops::RangeInclusive<u8> = 0..=5;
 /// Calls a helper.
 pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> Result<(), Cause> {
     let name = contract.name;
+    // What it goes to would run in the function's place: engines run it in the program's.
+    if contract.id == TAIL_CALL && state.depth() > 0 {
+        return Err(Cause::TailCallInFunction);
+    }
     let mut map = None;
     let mut key = None;
     for (n, &arg) in contract.args.iter().enumerate() {
@@ -47,21 +52,42 @@ pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> R
                 }
             }
             Arg::Map => match value.kind {
-                Kind::Map(m) => map = Some(m),
+                Kind::Map(m) => {
+                    goes_with(env.map(m), contract)?;
+                    map = Some(m);
+                }
+                Kind::MapOrNull(_) => return Err(Cause::MaybeNull { reg }),
                 _ => return Err(wrong("a map")),
             },
             Arg::MapKey => {
                 let size = map.map_or(0, |m| env.map(m).key_size);
                 memory_argument(contract, reg, &value)?;
                 memory::helper(env, state, reg, u64::from(size), Access::Read)?;
-                key = map.and_then(|m| constant_key(state, env.map(m), &value));
+                // How many entries an inner map has is not known.
+                let array = map.filter(|m| m & INNER == 0);
+                key = array.and_then(|m| constant_key(state, env.map(m), &value));
             }
             Arg::MapValue => {
                 let size = map.map_or(0, |m| env.map(m).value_size);
                 memory_argument(contract, reg, &value)?;
                 memory::helper(env, state, reg, u64::from(size), Access::Read)?;
             }
-            Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem => {
+            Arg::MapValueOut => {
+                let spec = map.map(|m| env.map(m));
+                let size = spec.map_or(0, |s| s.value_size);
+                let access = match spec.map(|s| s.kind) {
+                    Some(MapKind::BloomFilter) => Access::Read,
+                    _ => Access::Write,
+                };
+                memory_argument(contract, reg, &value)?;
+                memory::helper(env, state, reg, u64::from(size), access)?;
+            }
+            Arg::Word => {
+                memory_argument(contract, reg, &value)?;
+                memory::helper(env, state, reg, 4, Access::Read)?;
+                memory::helper(env, state, reg, 4, Access::Write)?;
+            }
+            Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem => {
                 // The size comes next, and decides how much is touched.
                 let rule = contract.args.get(n + 1).copied();
                 sized_memory(env, state, contract, reg, arg, rule)?;
@@ -79,29 +105,47 @@ pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> R
     if contract.moves_packet {
         state.void_packet_pointers();
     }
+    if contract.ret == Ret::Nothing {
+        return Ok(());
+    }
     let result = match (contract.ret, map) {
-        (Ret::MapValueOrNull, Some(m)) => {
-            let there = key.is_some_and(|(key, origin)| {
-                let present = key < u64::from(env.map(m).max_entries);
-                if present {
-                    state.need(origin);
-                }
-                present
-            });
-            let mut value = Reg::pointer(if there {
-                Kind::MapValue(m)
-            } else {
-                Kind::MapValueOrNull(m)
-            });
-            if !there {
-                value.id = state.fresh_id();
+        (Ret::MapValueOrNull, Some(m)) if env.map(m).kind.is_of_maps() => Reg {
+            id: state.fresh_id(),
+            ..Reg::pointer(Kind::MapOrNull(m | INNER))
+        },
+        (Ret::MapValueOrNull | Ret::PercpuValueOrNull, Some(m)) => {
+            let there = contract.ret == Ret::MapValueOrNull
+                && key.is_some_and(|(key, origin)| {
+                    let present = key < u64::from(env.map(m).max_entries);
+                    if present {
+                        state.need(origin);
+                    }
+                    present
+                });
+            match there {
+                true => Reg::pointer(Kind::MapValue(m)),
+                false => Reg {
+                    id: state.fresh_id(),
+                    ..Reg::pointer(Kind::MapValueOrNull(m))
+                },
             }
-            value
         }
         _ => Reg::scalar(Scalar::UNKNOWN),
     };
     state.set(0, result);
     Ok(())
+}
+
+/// That the helper is for maps of this kind.
+fn goes_with(spec: &MapSpec, contract: &Contract) -> Result<(), Cause> {
+    if contract.maps.contains(&spec.kind) {
+        return Ok(());
+    }
+    Err(Cause::ArgumentMap {
+        helper: contract.name,
+        map: spec.name.clone(),
+        kind: spec.kind.name(),
+    })
 }
 
 /// Memory in `reg`, its size in the register after it.
@@ -149,7 +193,10 @@ fn sized_memory(
         };
     }
     memory_argument(contract, reg, &value)?;
-    if arg == Arg::WriteMem {
+    if arg == Arg::ReadWriteMem {
+        memory::helper(env, state, reg, most, Access::Read)?;
+    }
+    if matches!(arg, Arg::WriteMem | Arg::ReadWriteMem) {
         // Only what is surely written becomes readable.
         if least == most {
             return memory::helper(env, state, reg, most, Access::Write);
@@ -164,7 +211,7 @@ fn memory_argument(contract: &Contract, reg: u8, value: &Reg) -> Result<(), Caus
     let fits = match value.kind {
         Kind::Stack(_) | Kind::MapValue(_) => true,
         Kind::Packet | Kind::PacketMeta => contract.takes_packet,
-        Kind::MapValueOrNull(_) => return Err(Cause::MaybeNull { reg }),
+        Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => return Err(Cause::MaybeNull { reg }),
         Kind::Scalar => {
             return Err(Cause::Argument {
                 helper: contract.name,
@@ -186,8 +233,7 @@ fn memory_argument(contract: &Contract, reg: u8, value: &Reg) -> Result<(), Caus
 
 /// That a helper that changes elements may do so to this map.
 fn may_change(spec: &MapSpec, contract: &Contract) -> Result<(), Cause> {
-    let read_only = spec.frozen || spec.flags & memory::RDONLY_PROG != 0;
-    if contract.changes_map && read_only {
+    if contract.changes_map && spec.read_only_for_programs() {
         return Err(Cause::ReadOnlyMap {
             map: spec.name.clone(),
         });

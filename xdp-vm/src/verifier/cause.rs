@@ -36,12 +36,16 @@ pub enum Cause {
     UnknownHelper { id: i32 },
     #[error("the kernel function `{name}` is not available here")]
     UnknownKernelFunction { name: String },
+    #[error("it needs `{what}`, of a type of the kernel that is not here")]
+    UnresolvedType { what: String },
     #[error("a call through a register is not allowed")]
     IndirectCall,
     #[error("the legacy packet loads (ABS, IND) are not for XDP programs")]
     LegacyPacketLoad,
     #[error("the program names map {index}, and there is none with this number")]
     UnknownMap { index: i64 },
+    #[error("the declaration of `{map}` does not say what maps it holds")]
+    NoInnerMap { map: String },
     #[error("`{map}` has no single value whose address could be taken")]
     NoDirectValue { map: String },
     #[error("offset {offset} is outside of the value of `{map}`, {size} bytes")]
@@ -145,6 +149,14 @@ pub enum Cause {
         helper: &'static str,
         kind: &'static str,
     },
+    #[error("{helper} does not go with `{map}`, of kind {kind}")]
+    ArgumentMap {
+        helper: &'static str,
+        map: String,
+        kind: &'static str,
+    },
+    #[error("a tail call is made by a function that the program calls")]
+    TailCallInFunction,
     #[error("the size in r{reg} may be negative or huge: {min} to {max}")]
     SizeUnbounded { reg: u8, min: i64, max: u64 },
     #[error("the size in r{reg} may be zero")]
@@ -227,10 +239,20 @@ impl Cause {
             UnknownHelper { .. } | UnknownKernelFunction { .. } => {
                 "see the list of helpers; a later version may have it".into()
             }
+            UnresolvedType { .. } => {
+                "ask for the type first (`bpf_core_type_exists`), or do without it".into()
+            }
             IndirectCall | LegacyPacketLoad | FunctionAddress => {
                 "compile without it; clang does not make it from ordinary C for XDP".into()
             }
             Argument { wanted, .. } => format!("pass {wanted}"),
+            ArgumentMap { .. } => "use a map of a kind that the helper is for".into(),
+            NoInnerMap { .. } => {
+                "declare `__array(values, struct { ... })` in the map of maps".into()
+            }
+            TailCallInFunction => {
+                "make tail calls in the program itself, or its functions `__always_inline`".into()
+            }
             ArgumentOffset { .. } => "pass the pointer as it came".into(),
             ArgumentMemory { .. } => "copy it to the stack and pass that".into(),
             _ => "compile the object anew; this did not come from a compiler's hands".into(),

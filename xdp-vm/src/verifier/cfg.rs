@@ -223,7 +223,12 @@ fn check_imm64(i: &Insn, second: &Insn, maps: &[MapSpec]) -> Result<(), Cause> {
     match i.src {
         imm64::VALUE => Ok(()),
         imm64::MAP => {
-            map(i.imm)?;
+            let spec = map(i.imm)?;
+            if spec.kind.is_of_maps() && spec.inner.is_none() {
+                return Err(Cause::NoInnerMap {
+                    map: spec.name.clone(),
+                });
+            }
             reserved(&[("imm of the second half", i64::from(second.imm))])
         }
         imm64::MAP_VALUE => {
@@ -335,8 +340,10 @@ fn check_jump(i: &Insn) -> Result<(), Cause> {
         jmp::CALL if wide && i.is_reg() => Err(Cause::IndirectCall),
         jmp::CALL if wide => match i.src {
             // Whether there is such a function is asked where the call is reached: objects guard
-            // calls of functions that not every kernel has.
-            call::HELPER | call::LOCAL | call::KFUNC => reserved(&[dst(i), off(i)]),
+            // calls of functions, and uses of types, that not every kernel has.
+            call::HELPER | call::LOCAL | call::KFUNC | call::UNRESOLVED => {
+                reserved(&[dst(i), off(i)])
+            }
             _ => reserved(&[src(i)]),
         },
         jmp::EXIT if wide && !i.is_reg() => reserved(&[dst(i), src(i), off(i), imm(i)]),

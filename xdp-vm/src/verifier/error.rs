@@ -143,8 +143,13 @@ fn registers_of(program: &Program, insn: usize) -> Vec<u8> {
 
 /// What a register holds, in words.
 pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
-    use super::state::Kind;
-    let map = |m: u32| maps.get(m as usize).map_or("?", |m| m.name.as_str());
+    use super::state::{INNER, Kind};
+    let outer = |m: u32| maps.get((m & !INNER) as usize);
+    let map = |m: u32| outer(m).map_or("?", |m| m.name.as_str());
+    let spec = |m: u32| match outer(m) {
+        Some(outer) if m & INNER != 0 => outer.inner.as_deref(),
+        plain => plain,
+    };
     let range = |lo: i64, hi: i64| {
         if lo == hi {
             format!("{lo}")
@@ -168,14 +173,17 @@ pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
             ),
         },
         Kind::Context => "is the context".into(),
+        Kind::Map(m) if m & INNER != 0 => format!("is a map out of `{}`", map(m)),
+        Kind::MapOrNull(m) => format!("is a map out of `{}`, or null", map(m)),
         Kind::Map(m) => format!("is the map `{}`", map(m)),
         Kind::MapValue(m) | Kind::MapValueOrNull(m) => {
             let (lo, hi) = reg.offsets();
             let null = matches!(reg.kind, Kind::MapValueOrNull(_));
             format!(
-                "points into a value of `{}` ({} bytes), at byte {}{}",
+                "points into a value of {}`{}` ({} bytes), at byte {}{}",
+                if m & INNER == 0 { "" } else { "a map out of " },
                 map(m),
-                maps.get(m as usize).map_or(0, |m| m.value_size),
+                spec(m).map_or(0, |m| m.value_size),
                 range(lo, hi),
                 if null { ", or is null" } else { "" }
             )

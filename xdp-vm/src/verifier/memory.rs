@@ -8,8 +8,6 @@ use super::step::Env;
 use crate::insn::{self, atomic};
 use crate::{ContextField, Insn, MapSpec};
 
-/// Kernel: `BPF_F_RDONLY_PROG`.
-pub(super) const RDONLY_PROG: u32 = 0x80;
 /// Kernel: `BPF_F_WRONLY_PROG`.
 const WRONLY_PROG: u32 = 0x100;
 
@@ -197,7 +195,7 @@ pub(super) fn no_pointer(reg: u8, value: &Reg, place: &'static str) -> Result<()
 
 fn not_memory(reg: u8, kind: Kind) -> Cause {
     match kind {
-        Kind::MapValueOrNull(_) => Cause::MaybeNull { reg },
+        Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => Cause::MaybeNull { reg },
         kind => Cause::NotMemory {
             reg,
             kind: kind.words(),
@@ -267,7 +265,7 @@ fn map_value(
     access: Access,
 ) -> Result<(), Cause> {
     let name = || spec.name.clone();
-    if access == Access::Write && (spec.frozen || spec.flags & RDONLY_PROG != 0) {
+    if access == Access::Write && spec.read_only_for_programs() {
         return Err(Cause::ReadOnlyMap { map: name() });
     }
     if access == Access::Read && spec.flags & WRONLY_PROG != 0 {

@@ -162,7 +162,7 @@ pub(super) fn compare(
     if equality && (zero(left) || zero(right)) {
         let pointer = if zero(right) { left } else { right };
         return Ok(match pointer.kind {
-            Kind::MapValueOrNull(_) => Verdict::Null {
+            Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => Verdict::Null {
                 id: pointer.id,
                 equal,
             },
@@ -235,16 +235,19 @@ pub(super) fn apply(state: &mut State, proof: Proof) {
     });
 }
 
-/// The value with this id is null (and so the number 0), or surely a value.
+/// What has this id is null (and so the number 0), or surely there.
 pub(super) fn settle_null(state: &mut State, id: u32, null: bool) {
     state.for_each(|reg| {
-        if let Kind::MapValueOrNull(map) = reg.kind
-            && reg.id == id
-        {
+        let there = match reg.kind {
+            Kind::MapValueOrNull(map) => Kind::MapValue(map),
+            Kind::MapOrNull(map) => Kind::Map(map),
+            _ => return,
+        };
+        if reg.id == id {
             *reg = if null {
                 Reg::constant(0)
             } else {
-                Reg::pointer(Kind::MapValue(map))
+                Reg::pointer(there)
             };
         }
     });

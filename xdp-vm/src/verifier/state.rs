@@ -18,6 +18,10 @@ pub const MAX_STACK: i32 = 512;
 /// Number of the frame pointer.
 pub const FP: usize = 10;
 
+/// In a map's number: not that map, but one of those that it holds, of which only the declared shape is
+/// known.
+pub const INNER: u32 = 1 << 31;
+
 /// What kind of thing a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -27,8 +31,10 @@ pub enum Kind {
     Scalar,
     /// The program's context.
     Context,
-    /// A map, by index.
+    /// A map, by index; with [`INNER`] in it, an inner map of that map of maps.
     Map(u32),
+    /// An inner map, or null, not yet compared with null.
+    MapOrNull(u32),
     /// A value of a map.
     MapValue(u32),
     /// A value of a map, or null, not yet compared with null.
@@ -61,6 +67,7 @@ impl Kind {
             Kind::Scalar => "a number",
             Kind::Context => "the context",
             Kind::Map(_) => "a map",
+            Kind::MapOrNull(_) => "a map, or null",
             Kind::MapValue(_) => "a pointer to a map value",
             Kind::MapValueOrNull(_) => "a pointer to a map value, or null",
             Kind::Packet => "a packet pointer",
@@ -354,6 +361,7 @@ impl fmt::Display for Reg {
             }
             Kind::Context => "ctx",
             Kind::Map(_) => "map_ptr",
+            Kind::MapOrNull(_) => "map_ptr_or_null",
             Kind::MapValue(_) => "map_value",
             Kind::MapValueOrNull(_) => "map_value_or_null",
             Kind::Packet => "pkt",
@@ -369,8 +377,11 @@ impl fmt::Display for Reg {
         if self.off != 0 {
             parts.push(format!("off={}", self.off));
         }
-        if let Kind::Map(m) | Kind::MapValue(m) | Kind::MapValueOrNull(m) = self.kind {
-            parts.push(format!("map={m}"));
+        if let Kind::Map(m) | Kind::MapOrNull(m) | Kind::MapValue(m) | Kind::MapValueOrNull(m) =
+            self.kind
+        {
+            let inner = if m & INNER == 0 { "" } else { ".inner" };
+            parts.push(format!("map={}{inner}", m & !INNER));
         }
         if self.kind.is_packet() {
             parts.push(format!("r={}", self.range));

@@ -9,7 +9,7 @@ use super::cfg::{self, Cfg};
 use super::memory;
 use super::pointer::{self, Verdict};
 use super::scalar::Scalar;
-use super::state::{Kind, Origin, Reg, State};
+use super::state::{INNER, Kind, Origin, Reg, State};
 use crate::insn::{self, alu as op, atomic, imm64, jmp};
 use crate::{ContextField, Insn, MapSpec, Program, contract};
 
@@ -22,9 +22,14 @@ pub(super) struct Env<'a> {
 }
 
 impl Env<'_> {
-    /// A map that the structural check has found to be there.
+    /// A map that the structural check has found to be there, or the shape of those that it holds,
+    /// which that check has found to be declared.
     pub(super) fn map(&self, index: u32) -> &MapSpec {
-        &self.maps[index as usize]
+        let map = &self.maps[(index & !INNER) as usize];
+        match &map.inner {
+            Some(inner) if index & INNER != 0 => inner,
+            _ => map,
+        }
     }
 }
 
@@ -243,6 +248,12 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             let name = name.and_then(|n| env.program.kfuncs.get(n)).cloned();
             let name = name.unwrap_or_else(|| format!("number {}", i.imm));
             Err(Cause::UnknownKernelFunction { name })
+        }
+        jmp::CALL if i.src == insn::call::UNRESOLVED => {
+            let what = usize::try_from(i.imm).ok();
+            let what = what.and_then(|n| env.program.unresolved.get(n)).cloned();
+            let what = what.unwrap_or_else(|| format!("number {}", i.imm));
+            Err(Cause::UnresolvedType { what })
         }
         jmp::CALL => {
             let contract =

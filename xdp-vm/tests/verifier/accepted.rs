@@ -618,4 +618,271 @@ pub(crate) const CASES: &[Accepted] = &[
          exit",
         Same,
     ),
+    case(
+        "a checksum over what changes on the stack, from null",
+        "*(u64 *)(r10 - 8) = 7
+         r1 = 0
+         r2 = 0
+         r3 = r10
+         r3 += -8
+         r4 = 8
+         r5 = 0
+         call 28
+         exit",
+    ),
+    case(
+        "a checksum over the packet, of a bounded length",
+        "r6 = *(u32 *)(r1 + 0)
+         r7 = *(u32 *)(r1 + 4)
+         r8 = *(u32 *)(r1 + 16)
+         r8 &= 60
+         r0 = 1
+         r2 = r6
+         r2 += 64
+         if r2 > r7 goto out
+         r1 = 0
+         r2 = 0
+         r3 = r6
+         r4 = r8
+         r5 = 0
+         call 28
+         out:
+         exit",
+    ),
+    case(
+        "bytes of the packet loaded to the stack and stored back",
+        "r6 = r1
+         r2 = 12
+         r3 = r10
+         r3 += -8
+         r4 = 8
+         call 189
+         r7 = *(u64 *)(r10 - 8)
+         r1 = r6
+         r2 = 0
+         r3 = r10
+         r3 += -8
+         r4 = 8
+         call 190
+         r1 = r6
+         call 188
+         exit",
+    ),
+    case(
+        "clocks and numbers",
+        "call 42\n call 118\n call 125\n call 160\n call 208\n exit",
+    ),
+    case(
+        "metadata made, checked and written",
+        "r6 = r1
+         r2 = -4
+         call 54
+         if r0 != 0 goto out
+         r1 = *(u32 *)(r6 + 8)
+         r2 = *(u32 *)(r6 + 0)
+         r3 = r1
+         r3 += 4
+         if r3 > r2 goto out
+         *(u32 *)(r1 + 0) = 5
+         out:
+         r0 = 2
+         exit",
+    ),
+    case(
+        "a redirect to an interface",
+        "r1 = 3\n r2 = 0\n call 23\n exit",
+    ),
+    case(
+        "a redirect by a map, whatever the key",
+        "r2 = *(u32 *)(r1 + 16)\n r1 = map 10\n r3 = 2\n call 51\n exit",
+    ),
+    case(
+        "an entry of a devmap is read",
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 10
+         call 1
+         if r0 == 0 goto out
+         r0 = *(u32 *)(r0 + 0)
+         out:
+         exit",
+    ),
+    case(
+        "whether there is a socket for the queue",
+        "r2 = *(u32 *)(r1 + 16)
+         *(u32 *)(r10 - 4) = r2
+         r2 = r10
+         r2 += -4
+         r1 = map 16
+         call 1
+         if r0 == 0 goto out
+         r1 = map 16
+         r2 = 0
+         r3 = 2
+         call 51
+         exit
+         out:
+         r0 = 2
+         exit",
+    ),
+    case(
+        "a value pushed and another popped, which needs no bytes before",
+        "*(u64 *)(r10 - 16) = 1
+         *(u64 *)(r10 - 8) = 2
+         r1 = map 7
+         r2 = r10
+         r2 += -16
+         r3 = 0
+         call 87
+         r1 = map 7
+         r2 = r10
+         r2 += -32
+         call 88
+         r0 = *(u64 *)(r10 - 32)
+         exit",
+    ),
+    case(
+        "a bloom filter asked for bytes of a map",
+        "*(u64 *)(r10 - 8) = 2
+         r1 = map 13
+         r2 = r10
+         r2 += -8
+         call 89
+         exit",
+    ),
+    case(
+        "a value of an inner map",
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         if r0 == 0 goto out
+         r1 = r0
+         r2 = r10
+         r2 += -4
+         call 1
+         if r0 == 0 goto out
+         r0 = *(u64 *)(r0 + 0)
+         out:
+         r0 = 2
+         exit",
+    ),
+    case(
+        "an entry of an inner hash is set and deleted",
+        "*(u64 *)(r10 - 8) = 1
+         *(u64 *)(r10 - 16) = 1
+         r2 = r10
+         r2 += -2
+         r1 = map 14
+         call 1
+         if r0 == 0 goto out
+         r6 = r0
+         r1 = r6
+         r2 = r10
+         r2 += -8
+         r3 = r10
+         r3 += -16
+         r4 = 0
+         call 2
+         r1 = r6
+         r2 = r10
+         r2 += -8
+         call 3
+         out:
+         r0 = 2
+         exit",
+    ),
+    case(
+        "a tail call, and what is done where it finds none",
+        "r2 = map 9\n r3 = 1\n call 12\n r0 = 2\n exit",
+    ),
+    case(
+        "a record with bytes of the packet",
+        "*(u64 *)(r10 - 8) = 1
+         r2 = map 11
+         r3 = 0xfffffffff ll
+         r4 = r10
+         r4 += -8
+         r5 = 8
+         call 25
+         r0 = 2
+         exit",
+    ),
+    case(
+        "a record in a ring, and how full that is",
+        "*(u64 *)(r10 - 8) = 1
+         r1 = map 12
+         r2 = r10
+         r2 += -8
+         r3 = 8
+         r4 = 0
+         call 130
+         r1 = map 12
+         r2 = 0
+         call 134
+         exit",
+    ),
+    case(
+        "another CPU's value, once it is found to be there",
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 3
+         r3 = 7
+         call 195
+         if r0 == 0 goto out
+         r0 = *(u64 *)(r0 + 56)
+         out:
+         r0 = 2
+         exit",
+    ),
+    case(
+        "a route for bytes of the packet",
+        "r6 = *(u32 *)(r1 + 0)
+         r7 = *(u32 *)(r1 + 4)
+         r2 = r6
+         r2 += 8
+         r0 = 1
+         if r2 > r7 goto out
+         r1 = map 6
+         r2 = r6
+         call 1
+         if r0 == 0 goto out
+         r0 = *(u32 *)(r0 + 0)
+         out:
+         r0 = 1
+         exit",
+    ),
+    case(
+        "the MTU of an interface",
+        "*(u32 *)(r10 - 4) = 0
+         r2 = 0
+         r3 = r10
+         r3 += -4
+         r4 = 0
+         r5 = 0
+         call 163
+         r0 = *(u32 *)(r10 - 4)
+         exit",
+    ),
+    case(
+        "a route",
+        "*(u64 *)(r10 - 64) = 2
+         *(u64 *)(r10 - 56) = 1
+         *(u64 *)(r10 - 48) = 0
+         *(u64 *)(r10 - 40) = 0
+         *(u64 *)(r10 - 32) = 0
+         *(u64 *)(r10 - 24) = 0
+         *(u64 *)(r10 - 16) = 0
+         *(u64 *)(r10 - 8) = 0
+         r2 = r10
+         r2 += -64
+         r3 = 64
+         r4 = 0
+         call 69
+         r1 = *(u32 *)(r10 - 56)
+         exit",
+    ),
 ];

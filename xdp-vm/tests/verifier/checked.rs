@@ -20,6 +20,8 @@ pub(crate) enum Value {
 pub(crate) enum Region {
     Context,
     Map(usize),
+    /// One of the maps that a map holds.
+    Inner(usize),
     /// A value, by its place in `values`.
     Value(usize),
     /// The packet after the n-th move; offsets count from `data`.
@@ -63,6 +65,8 @@ struct Machine<'a> {
 }
 
 const STACK: i64 = 512;
+/// Numbers of inner maps start here.
+const INNER: usize = 1000;
 
 /// Runs `program` once, on what `rng` makes up. Gives the number of steps.
 pub(crate) fn run(
@@ -202,8 +206,16 @@ impl Machine<'_> {
         self.new_value(map)
     }
 
+    /// A map; from [`INNER`] on, one of those that a map holds.
+    fn spec(&self, map: usize) -> &MapSpec {
+        match map.checked_sub(INNER) {
+            Some(outer) => self.maps[outer].inner.as_ref().expect("inner maps"),
+            None => &self.maps[map],
+        }
+    }
+
     fn new_value(&mut self, map: usize) -> usize {
-        let spec = &self.maps[map];
+        let spec = self.spec(map).clone();
         let mut bytes = vec![0; spec.value_size as usize];
         match &spec.initial {
             Some(initial) => bytes[..initial.len()].copy_from_slice(initial),
@@ -328,7 +340,9 @@ impl Machine<'_> {
         };
         match region {
             Region::Value(value) => {
-                if self.maps[self.values[value].0].frozen {
+                let spec = self.spec(self.values[value].0);
+                // Devmaps and their like are the user's to write.
+                if spec.frozen || matches!(spec.kind as u32, 14 | 16 | 17 | 25) {
                     return fault("a constant written");
                 }
                 let bytes = &mut self.values[value].1;
@@ -510,46 +524,105 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn helper(&mut self, id: i32) -> Step<Value> {
-        let map = |m: &mut Self| match m.get(1)? {
-            Value::Ptr(Region::Map(n), 0) => Ok(n),
-            v => fault(format!("{v:?} is not a map")),
+    /// The map in register `r`, which is of one of these kinds.
+    fn map(&mut self, r: u8, kinds: &[u32]) -> Step<usize> {
+        let map = match self.get(r)? {
+            Value::Ptr(Region::Map(n), 0) => n,
+            Value::Ptr(Region::Inner(n), 0) => n + INNER,
+            v => return fault(format!("{v:?} is not a map")),
         };
+        match self.spec(map).kind as u32 {
+            kind if kinds.contains(&kind) => Ok(map),
+            kind => fault(format!("a map of kind {kind}")),
+        }
+    }
+
+    fn context(&mut self) -> Step<()> {
+        match self.get(1)? {
+            Value::Ptr(Region::Context, 0) => Ok(()),
+            _ => fault("not the context"),
+        }
+    }
+
+    /// That `size` bytes in register `r` can be written, with anything.
+    fn writes(&mut self, r: u8, size: i64) -> Step<()> {
+        let base = self.get(r)?;
+        for k in 0..size {
+            let byte = u64::from(self.rng.u8(..));
+            self.store(base, k, 1, Value::Num(byte))?;
+        }
+        Ok(())
+    }
+
+    /// A size in register `r`.
+    fn size(&mut self, r: u8, least: u64) -> Step<i64> {
+        match self.num(r)? {
+            n if n >= least && n < 1 << 29 => Ok(n as i64),
+            n => fault(format!("{n} bytes")),
+        }
+    }
+
+    /// A new value of a map, or null.
+    fn value_or_null(&mut self, map: usize, there: bool) -> Value {
+        if !there {
+            return Value::Num(0);
+        }
+        let single = map < INNER && self.maps[map].max_entries == 1;
+        let value = if single {
+            self.value_of(map)
+        } else {
+            self.new_value(map)
+        };
+        Value::Ptr(Region::Value(value), 0)
+    }
+
+    fn helper(&mut self, id: i32) -> Step<Value> {
+        const KEYED: [u32; 7] = [1, 2, 5, 6, 9, 10, 11];
         match id {
             1 => {
-                let n = map(self)?;
-                self.reads(2, i64::from(self.maps[n].key_size))?;
-                // Whether an element is there is decided by the key for arrays.
-                let array = !matches!(self.maps[n].kind as u32, 1 | 5);
-                let key = self.get(2)?;
+                let n = self.map(1, &[1, 2, 5, 6, 9, 10, 11, 12, 13, 14, 17, 25])?;
+                let spec = self.spec(n).clone();
+                self.reads(2, i64::from(spec.key_size))?;
                 let mut there = self.rng.bool();
-                if array && let Value::Num(k) = self.load(key, 0, 4)? {
-                    there = k < u64::from(self.maps[n].max_entries);
+                if matches!(spec.kind as u32, 12 | 13) {
+                    return Ok(match there {
+                        true => Value::Ptr(Region::Inner(n), 0),
+                        false => Value::Num(0),
+                    });
                 }
-                if !there {
-                    return Ok(Value::Num(0));
+                // Whether an element is there is decided by the key for arrays; how long an inner
+                // one is, nobody knows.
+                let key = self.get(2)?;
+                if matches!(spec.kind as u32, 2 | 6)
+                    && n < INNER
+                    && let Value::Num(k) = self.load(key, 0, 4)?
+                {
+                    there = k < u64::from(spec.max_entries);
                 }
-                let single = self.maps[n].max_entries == 1;
-                let value = if single {
-                    self.value_of(n)
-                } else {
-                    self.new_value(n)
-                };
-                Ok(Value::Ptr(Region::Value(value), 0))
+                Ok(self.value_or_null(n, there))
+            }
+            195 => {
+                let n = self.map(1, &[5, 6, 10])?;
+                self.reads(2, i64::from(self.spec(n).key_size))?;
+                self.num(3)?;
+                let there = self.rng.bool();
+                Ok(self.value_or_null(n, there))
             }
             2 | 3 => {
-                let n = map(self)?;
-                self.reads(2, i64::from(self.maps[n].key_size))?;
+                let n = self.map(1, &KEYED)?;
+                self.reads(2, i64::from(self.spec(n).key_size))?;
                 if id == 2 {
-                    self.reads(3, i64::from(self.maps[n].value_size))?;
+                    self.reads(3, i64::from(self.spec(n).value_size))?;
                     self.num(4)?;
                 }
-                if self.maps[n].frozen {
+                if self.spec(n).frozen {
                     return fault("a constant map changed");
                 }
                 Ok(Value::Num(self.result()))
             }
-            5 | 7 | 8 => Ok(Value::Num(self.rng.u64(..) >> self.rng.u32(0..64))),
+            5 | 7 | 8 | 42 | 118 | 125 | 160 | 208 => {
+                Ok(Value::Num(self.rng.u64(..) >> self.rng.u32(0..64)))
+            }
             6 => {
                 let size = self.num(2)?;
                 if size == 0 || size > 1 << 20 {
@@ -558,15 +631,113 @@ impl Machine<'_> {
                 self.reads(1, size as i64)?;
                 Ok(Value::Num(self.result()))
             }
-            44 | 65 => {
-                if self.get(1)? != Value::Ptr(Region::Context, 0) {
-                    return fault("not the context");
+            12 => {
+                self.context()?;
+                self.map(2, &[3])?;
+                self.num(3)?;
+                if self.frames.len() > 1 {
+                    return fault("a tail call in a function");
                 }
+                // There was no program; one that there is ends this one.
+                self.moves += 1;
+                Ok(Value::Uninit)
+            }
+            23 => {
+                self.num(1)?;
+                self.num(2)?;
+                Ok(Value::Num([0, 4][self.rng.usize(0..2)]))
+            }
+            25 => {
+                self.context()?;
+                self.map(2, &[4])?;
+                self.num(3)?;
+                let size = self.size(5, 0)?;
+                self.reads(4, size)?;
+                Ok(Value::Num(self.result()))
+            }
+            28 => {
+                for (memory, size) in [(1, 2), (3, 4)] {
+                    let size = self.size(size, 0)?;
+                    if self.get(memory)? == Value::Num(0) && size == 0 {
+                        continue;
+                    }
+                    self.reads(memory, size)?;
+                }
+                self.num(5)?;
+                Ok(Value::Num(u64::from(self.rng.u16(..))))
+            }
+            44 | 54 | 65 => {
+                self.context()?;
                 self.num(2)?;
                 self.moves += 1;
                 let length = self.rng.usize(0..200);
                 self.packet.resize(length, 0);
                 self.meta = i64::from(self.rng.u8(0..3)) * 4;
+                Ok(Value::Num(self.result()))
+            }
+            51 => {
+                self.map(1, &[14, 16, 17, 25])?;
+                self.num(2)?;
+                self.num(3)?;
+                Ok(Value::Num(self.rng.u64(0..5)))
+            }
+            69 => {
+                self.context()?;
+                let size = self.size(3, 1)?;
+                self.reads(2, size)?;
+                self.writes(2, size)?;
+                self.num(4)?;
+                Ok(Value::Num(self.result()))
+            }
+            163 => {
+                self.context()?;
+                self.num(2)?;
+                self.reads(3, 4)?;
+                self.writes(3, 4)?;
+                self.num(4)?;
+                self.num(5)?;
+                Ok(Value::Num(self.result()))
+            }
+            87..=89 => {
+                let kinds: &[u32] = if id == 88 { &[22, 23] } else { &[22, 23, 30] };
+                let n = self.map(1, kinds)?;
+                let size = i64::from(self.spec(n).value_size);
+                let bloom = self.spec(n).kind as u32 == 30;
+                if id == 87 || bloom {
+                    self.reads(2, size)?;
+                } else {
+                    self.writes(2, size)?;
+                }
+                if id == 87 {
+                    self.num(3)?;
+                }
+                Ok(Value::Num(self.result()))
+            }
+            130 => {
+                self.map(1, &[27])?;
+                let size = self.size(3, 0)?;
+                self.reads(2, size)?;
+                self.num(4)?;
+                Ok(Value::Num(self.result()))
+            }
+            134 => {
+                self.map(1, &[27])?;
+                self.num(2)?;
+                Ok(Value::Num(self.rng.u64(..)))
+            }
+            188 => {
+                self.context()?;
+                Ok(Value::Num(self.packet.len() as u64))
+            }
+            189 | 190 => {
+                self.context()?;
+                self.num(2)?;
+                let size = self.size(4, 1)?;
+                if id == 189 {
+                    self.writes(3, size)?;
+                } else {
+                    self.reads(3, size)?;
+                }
                 Ok(Value::Num(self.result()))
             }
             other => fault(format!("helper {other}")),

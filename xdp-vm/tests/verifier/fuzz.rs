@@ -2,6 +2,7 @@
 //! panic; and where the kernel may be asked, what we accept it accepts too.
 
 use fastrand::Rng;
+use xdp_vm::contract::CONTRACTS;
 use xdp_vm::insn::{self, alu, jmp};
 use xdp_vm::verifier::{Cause, Config, verify};
 use xdp_vm::{Insn, MapSpec, Program};
@@ -174,10 +175,9 @@ fn plausible(rng: &mut Rng) -> Insn {
             }
         }
         _ => {
-            const HELPERS: [i32; 8] = [1, 2, 3, 5, 7, 8, 44, 65];
             i = Insn {
                 code: insn::CLASS_JMP | jmp::CALL,
-                imm: HELPERS[rng.usize(0..HELPERS.len())],
+                imm: CONTRACTS[rng.usize(0..CONTRACTS.len())].id as i32,
                 ..Insn::default()
             };
         }

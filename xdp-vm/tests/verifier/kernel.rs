@@ -14,6 +14,7 @@ const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
 const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
+const MAP_DELETE: libc::c_long = 3;
 const PROG_TEST_RUN: libc::c_long = 10;
 const MAP_FREEZE: libc::c_long = 22;
 const PROG_TYPE_XDP: u32 = 6;
@@ -159,6 +160,55 @@ impl Loaded {
         }
     }
 
+    /// Puts this program itself into a program array.
+    pub(crate) fn update_program(&self, map: usize, key: u32) -> io::Result<()> {
+        let fd = self.program.as_raw_fd() as u32;
+        self.update(map, &key.to_le_bytes(), &fd.to_le_bytes())
+    }
+
+    /// Puts a new map, with `value` under `inner_key`, into a map of maps.
+    pub(crate) fn update_inner(
+        &self,
+        map: usize,
+        key: u32,
+        inner: &MapSpec,
+        inner_key: &[u8],
+        value: &[u8],
+    ) -> io::Result<()> {
+        let fd = create(inner)?;
+        let number = fd.as_raw_fd() as u32;
+        let mut attr: Attr = [0; 20];
+        attr[0] = u64::from(number);
+        attr[1] = inner_key.as_ptr() as u64;
+        attr[2] = value.as_ptr() as u64;
+        command(MAP_UPDATE, &mut attr)?;
+        self.update(map, &key.to_le_bytes(), &number.to_le_bytes())
+    }
+
+    /// Deletes an entry of map number `map`.
+    pub(crate) fn delete(&self, map: usize, key: &[u8]) -> io::Result<()> {
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        command(MAP_DELETE, &mut attr).map(|_| ())
+    }
+
+    /// Sets an entry of map number `map`, with the kernel's flags.
+    pub(crate) fn update_flags(
+        &self,
+        map: usize,
+        key: &[u8],
+        value: &[u8],
+        flags: u64,
+    ) -> io::Result<()> {
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.maps[map].as_raw_fd() as u64;
+        attr[1] = key.as_ptr() as u64;
+        attr[2] = value.as_ptr() as u64;
+        attr[3] = flags;
+        command(MAP_UPDATE, &mut attr).map(|_| ())
+    }
+
     /// Sets an entry of map number `map`.
     pub(crate) fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
         let mut attr: Attr = [0; 20];
@@ -170,10 +220,15 @@ impl Loaded {
 }
 
 fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
+    let inner = spec.inner.as_deref().map(create).transpose()?;
     let mut attr: Attr = [0; 20];
+    attr[8] = spec.extra;
+    if let Some(inner) = &inner {
+        attr[2] |= (inner.as_raw_fd() as u64) << 32;
+    }
     attr[0] = spec.kind as u64 | u64::from(spec.key_size) << 32;
     attr[1] = u64::from(spec.value_size) | u64::from(spec.max_entries) << 32;
-    attr[2] = u64::from(spec.flags);
+    attr[2] |= u64::from(spec.flags);
     let fd = bpf(MAP_CREATE, &mut attr)?;
     if let Some(initial) = &spec.initial {
         let mut value = initial.clone();

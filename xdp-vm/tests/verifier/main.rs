@@ -49,6 +49,7 @@ pub(crate) fn maps() -> Vec<MapSpec> {
         initial: None,
         frozen: false,
         variables: vec![],
+        ..MapSpec::default()
     };
     let mut constants = map(".rodata", MapKind::Array, 4, 16, 1);
     constants.flags = 0x80;
@@ -60,6 +61,27 @@ pub(crate) fn maps() -> Vec<MapSpec> {
         constants,
         map("stats", MapKind::PercpuArray, 4, 64, 256),
         map(".bss", MapKind::Array, 4, 64, 1),
+        map("recent", MapKind::LruHash, 4, 8, 32),
+        MapSpec {
+            flags: 1,
+            ..map("routes", MapKind::LpmTrie, 8, 4, 16)
+        },
+        map("queue", MapKind::Queue, 0, 16, 4),
+        MapSpec {
+            inner: Some(Box::new(map("inner", MapKind::Array, 4, 8, 4))),
+            ..map("tables", MapKind::ArrayOfMaps, 4, 4, 4)
+        },
+        map("programs", MapKind::ProgArray, 4, 4, 4),
+        map("ports", MapKind::Devmap, 4, 8, 4),
+        map("events", MapKind::PerfEventArray, 4, 4, 2),
+        map("ring", MapKind::Ringbuf, 0, 0, 4096),
+        map("seen", MapKind::BloomFilter, 0, 8, 100),
+        MapSpec {
+            inner: Some(Box::new(map("inner", MapKind::Hash, 8, 16, 4))),
+            ..map("tenants", MapKind::HashOfMaps, 2, 4, 4)
+        },
+        map("cpus", MapKind::Cpumap, 4, 4, 4),
+        map("sockets", MapKind::Xskmap, 4, 4, 4),
     ]
 }
 

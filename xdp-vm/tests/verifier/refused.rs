@@ -949,4 +949,286 @@ pub(crate) const CASES: &[Refused] = &[
         Cause::NoDirectValue { .. },
         "r1 = value 0 + 0\n r0 = 1\n exit"
     ),
+    // Helpers and kinds of map.
+    refused!(
+        "a checksum over a size that may be anything",
+        Cause::SizeUnbounded { reg: 4, .. },
+        "r4 = *(u32 *)(r1 + 16)
+         *(u64 *)(r10 - 8) = 7
+         r1 = 0
+         r2 = 0
+         r3 = r10
+         r3 += -8
+         r4 <<= 8
+         r5 = 0
+         call 28
+         exit"
+    ),
+    refused!(
+        "a checksum from null with a size",
+        Cause::Argument { arg: 1, .. },
+        "r1 = 0\n r2 = 4\n r3 = 0\n r4 = 0\n r5 = 0\n call 28\n exit"
+    ),
+    refused!(
+        "packet bytes loaded past the stack's end",
+        Cause::StackBounds { .. },
+        "r2 = 0\n r3 = r10\n r3 += -8\n r4 = 9\n call 189\n exit"
+    ),
+    refused!(
+        "packet bytes loaded into the packet",
+        Cause::ArgumentMemory { .. },
+        "r3 = *(u32 *)(r1 + 0)
+         r4 = *(u32 *)(r1 + 4)
+         r5 = r3
+         r5 += 8
+         r0 = 1
+         if r5 > r4 goto out
+         r2 = 0
+         r4 = 8
+         call 189
+         out:
+         exit"
+    ),
+    refused!(
+        "no bytes stored",
+        Cause::SizeZero { reg: 4 },
+        "r2 = 0\n r3 = r10\n r3 += -8\n r4 = 0\n *(u64 *)(r10 - 8) = 0\n call 190\n exit"
+    ),
+    refused!(
+        "metadata used after it was moved",
+        Cause::UninitialisedRegister { reg: 7 },
+        "r7 = *(u32 *)(r1 + 8)
+         r2 = -4
+         call 54
+         r0 = *(u8 *)(r7 + 0)
+         exit"
+    ),
+    refused!(
+        "a packet pointer after a tail call",
+        Cause::UninitialisedRegister { reg: 7 },
+        "r7 = *(u32 *)(r1 + 0)
+         r2 = map 9
+         r3 = 0
+         call 12
+         r0 = *(u8 *)(r7 + 0)
+         exit"
+    ),
+    refused!(
+        "a tail call gives nothing",
+        Cause::UninitialisedRegister { reg: 0 },
+        "r2 = map 9\n r3 = 0\n call 12\n exit"
+    ),
+    refused!(
+        "a tail call in a function",
+        Cause::TailCallInFunction,
+        "call f
+         exit
+         f:
+         r2 = map 9
+         r3 = 0
+         call 12
+         r0 = 2
+         exit"
+    ),
+    refused!(
+        "a tail call by a map of another kind",
+        Cause::ArgumentMap { .. },
+        "r2 = map 0\n r3 = 0\n call 12\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a program array looked up",
+        Cause::ArgumentMap { .. },
+        "*(u32 *)(r10 - 4) = 0\n r2 = r10\n r2 += -4\n r1 = map 9\n call 1\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a cpumap looked up",
+        Cause::ArgumentMap { .. },
+        "*(u32 *)(r10 - 4) = 0\n r2 = r10\n r2 += -4\n r1 = map 15\n call 1\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a redirect by an array",
+        Cause::ArgumentMap { .. },
+        "r1 = map 0\n r2 = 0\n r3 = 0\n call 51\n exit"
+    ),
+    refused!(
+        "an entry of a devmap set by a program",
+        Cause::ArgumentMap { .. },
+        "*(u32 *)(r10 - 4) = 0
+         *(u64 *)(r10 - 16) = 0
+         r2 = r10
+         r2 += -4
+         r3 = r10
+         r3 += -16
+         r4 = 0
+         r1 = map 10
+         call 2
+         exit"
+    ),
+    refused!(
+        "an entry of a devmap written",
+        Cause::ReadOnlyMap { .. },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 10
+         call 1
+         if r0 == 0 goto out
+         *(u32 *)(r0 + 0) = 5
+         out:
+         r0 = 1
+         exit"
+    ),
+    refused!(
+        "an inner map that may be null",
+        Cause::MaybeNull { reg: 1 },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         r1 = r0
+         r2 = r10
+         r2 += -4
+         call 1
+         r0 = 1
+         exit"
+    ),
+    refused!(
+        "an inner map read as memory",
+        Cause::NotMemory { .. },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         if r0 == 0 goto out
+         r0 = *(u64 *)(r0 + 0)
+         out:
+         r0 = 1
+         exit",
+        Differs("loaded as root, the kernel lets programs read its own structures")
+    ),
+    refused!(
+        "an element of an inner array, within by the declaration, may still be null",
+        Cause::MaybeNull { .. },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         if r0 == 0 goto out
+         r1 = r0
+         r2 = r10
+         r2 += -4
+         call 1
+         r0 = *(u64 *)(r0 + 0)
+         out:
+         r0 = 1
+         exit"
+    ),
+    refused!(
+        "a value past an inner map's value",
+        Cause::MapValueBounds { .. },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         if r0 == 0 goto out
+         r1 = r0
+         r2 = r10
+         r2 += -4
+         call 1
+         if r0 == 0 goto out
+         r0 = *(u64 *)(r0 + 8)
+         out:
+         r0 = 1
+         exit"
+    ),
+    refused!(
+        "an inner map put into the packet",
+        Cause::PointerStored { .. },
+        "r6 = *(u32 *)(r1 + 0)
+         r7 = *(u32 *)(r1 + 4)
+         r2 = r6
+         r2 += 8
+         r0 = 1
+         if r2 > r7 goto out
+         *(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 8
+         call 1
+         *(u64 *)(r6 + 0) = r0
+         out:
+         r0 = 1
+         exit",
+        LEAK
+    ),
+    refused!(
+        "an unwritten value pushed",
+        Cause::StackRangeUninitialised { .. },
+        "*(u64 *)(r10 - 8) = 2\n r1 = map 7\n r2 = r10\n r2 += -16\n r3 = 0\n call 87\n exit",
+        STACK
+    ),
+    refused!(
+        "a bloom filter asked for an unwritten value",
+        Cause::StackRangeUninitialised { .. },
+        "r1 = map 13\n r2 = r10\n r2 += -8\n call 89\n exit",
+        STACK
+    ),
+    refused!(
+        "a value popped into a constant",
+        Cause::ReadOnlyMap { .. },
+        "r1 = map 7\n r2 = value 2 + 0\n call 88\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a value popped from a bloom filter",
+        Cause::ArgumentMap { .. },
+        "*(u64 *)(r10 - 8) = 2\n r1 = map 13\n r2 = r10\n r2 += -8\n call 88\n exit"
+    ),
+    refused!(
+        "a record of unwritten bytes",
+        Cause::StackRangeUninitialised { .. },
+        "r2 = map 11\n r3 = 0\n r4 = r10\n r4 += -8\n r5 = 8\n call 25\n exit",
+        STACK
+    ),
+    refused!(
+        "another CPU's value may be null, whatever the key",
+        Cause::MaybeNull { .. },
+        "*(u32 *)(r10 - 4) = 1
+         r2 = r10
+         r2 += -4
+         r1 = map 3
+         r3 = 0
+         call 195
+         r0 = *(u64 *)(r0 + 0)
+         exit"
+    ),
+    refused!(
+        "another CPU's value of a plain array",
+        Cause::ArgumentMap { .. },
+        "*(u32 *)(r10 - 4) = 1\n r2 = r10\n r2 += -4\n r1 = map 0\n r3 = 0\n call 195\n exit"
+    ),
+    refused!(
+        "a length that was never set",
+        Cause::StackRangeUninitialised { .. },
+        "r2 = 0\n r3 = r10\n r3 += -4\n r4 = 0\n r5 = 0\n call 163\n exit",
+        STACK
+    ),
+    refused!(
+        "a MTU written into a constant",
+        Cause::ReadOnlyMap { .. },
+        "r2 = 0\n r3 = value 2 + 0\n r4 = 0\n r5 = 0\n call 163\n exit"
+    ),
+    refused!(
+        "a route written into a constant",
+        Cause::ReadOnlyMap { .. },
+        "r2 = value 2 + 0\n r3 = 16\n r4 = 0\n call 69\n exit"
+    ),
+    refused!(
+        "a route past the stack's end",
+        Cause::StackBounds { .. },
+        "*(u64 *)(r10 - 8) = 2\n r2 = r10\n r2 += -8\n r3 = 64\n r4 = 0\n call 69\n exit"
+    ),
 ];

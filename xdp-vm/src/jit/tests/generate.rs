@@ -21,10 +21,7 @@ pub(super) fn maps() -> Maps {
         key_size,
         value_size,
         max_entries,
-        flags: 0,
-        initial: None,
-        frozen: false,
-        variables: vec![],
+        ..MapSpec::default()
     };
     let specs = [
         spec("array", MapKind::Array, 4, 16, 5),

@@ -202,7 +202,7 @@ fn reset(map: &crate::Map) {
         MapKind::Array | MapKind::PercpuArray => (0..spec.max_entries)
             .map(|i| i.to_le_bytes().to_vec())
             .collect(),
-        MapKind::Hash | MapKind::PercpuHash => {
+        _ => {
             map.keys().for_each(|key| map.delete(&key).unwrap());
             // Of the keys that programs ask for, a few.
             (1u64..4)

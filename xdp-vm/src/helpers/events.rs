@@ -1,0 +1,91 @@
+//! Records that programs hand to the user: perf events and ring buffers.
+
+use super::maps::map;
+use super::{Env, outcome};
+use crate::errno::Errno;
+use crate::maps::Storage;
+use crate::memory::pointer;
+
+/// Bits of `bpf_perf_event_output`'s flags: which buffer, all ones for the CPU's own; and how many
+/// bytes of the packet go with the record.
+const INDEX: u64 = 0xffff_ffff;
+const PACKET_LEN: u64 = 0xf_ffff << 32;
+
+/// `BPF_RB_NO_WAKEUP` and `BPF_RB_FORCE_WAKEUP`: the user looks when it likes, so nothing is woken.
+const WAKEUPS: u64 = 3;
+
+/// The record is the program's memory followed by the first bytes of the packet.
+pub(super) unsafe extern "C" fn perf_event_output(
+    env: &mut Env<'_, '_>,
+    _: u64,
+    r2: u64,
+    flags: u64,
+    data: u64,
+    size: u64,
+) -> u64 {
+    if flags & !(INDEX | PACKET_LEN) != 0 {
+        return Errno::EINVAL.as_return();
+    }
+    let packet_len = ((flags & PACKET_LEN) >> 32) as usize;
+    if packet_len > env.buff.len() {
+        return Errno::EFAULT.as_return();
+    }
+    let cpu = env.cpu.slot();
+    let index = match flags & INDEX {
+        INDEX => cpu,
+        index => index as u32,
+    };
+    // SAFETY: the contract: a map that outlives the run, and memory of that size. The packet has
+    // bytes from its start to its end.
+    unsafe {
+        let Storage::Events(events) = map(r2).storage() else {
+            return Errno::EINVAL.as_return();
+        };
+        let parts = [
+            (pointer(data).cast_const(), size as usize),
+            (pointer(env.buff.data_address()).cast_const(), packet_len),
+        ];
+        outcome(events.output(index, cpu, parts))
+    }
+}
+
+pub(super) unsafe extern "C" fn ringbuf_output(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    data: u64,
+    size: u64,
+    flags: u64,
+    _: u64,
+) -> u64 {
+    if flags & !WAKEUPS != 0 {
+        return Errno::EINVAL.as_return();
+    }
+    // SAFETY: the contract: a map that outlives the run, and memory of that size.
+    unsafe {
+        let Storage::Ringbuf(ring) = map(r1).storage() else {
+            return Errno::EINVAL.as_return();
+        };
+        outcome(ring.output(&[(pointer(data).cast_const(), size as usize)]))
+    }
+}
+
+pub(super) unsafe extern "C" fn ringbuf_query(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    what: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map that outlives the run.
+    let Storage::Ringbuf(ring) = (unsafe { map(r1) }).storage() else {
+        return 0;
+    };
+    match what {
+        0 => ring.waiting(),
+        1 => ring.size(),
+        2 => ring.consumed(),
+        3 => ring.produced(),
+        _ => 0,
+    }
+}
