@@ -210,13 +210,15 @@ impl<R: RxQueue, T: TxQueue, P: Program, A: Application> Worker<R, T, P, A> {
     #[inline]
     fn balance(&mut self) {
         let batch = self.size.frames();
-        if self.spares.len() >= batch && self.tx.room() >= batch {
+        // No more than half of a ring, or a short one would never have room enough.
+        let room = batch.min((self.tx.room() + self.tx.pending()) / 2);
+        if self.spares.len() >= batch && self.tx.room() >= room {
             return;
         }
         self.tx.reclaim(&mut self.spares);
         if self.spares.len() < batch {
             self.spares.refill(&mut self.pool, batch);
-        } else if self.tx.room() < batch {
+        } else if self.tx.room() < room {
             // The spares are full, and what else was sent waits behind them.
             self.spares.drain_to(&mut self.pool, batch);
             self.tx.reclaim(&mut self.spares);

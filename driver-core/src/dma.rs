@@ -13,7 +13,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::os::fd::FromRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -129,12 +129,11 @@ impl DmaDomain {
         // SAFETY: the allocator hands out stretches inside the window only.
         let ptr = unsafe { self.0.base.add(offset) };
         match map(ptr, len) {
-            Ok(file) => Ok(DmaRegion(Arc::new(Mapping {
+            Ok(()) => Ok(DmaRegion(Arc::new(Mapping {
                 window: self.0.clone(),
                 ptr,
                 len,
                 iova,
-                file,
                 frames,
             }))),
             Err(source) => {
@@ -181,7 +180,6 @@ struct Mapping {
     ptr: NonNull<u8>,
     len: usize,
     iova: u64,
-    file: File,
     /// Its bytes are owned by frames.
     frames: bool,
 }
@@ -211,11 +209,6 @@ impl DmaRegion {
     /// True where frames own the bytes: references to them are handed out, so nobody else may.
     pub(crate) fn holds_frames(&self) -> bool {
         self.0.frames
-    }
-
-    /// The memory as a file, from offset 0: what another process needs to map the same bytes.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.0.file.as_fd()
     }
 }
 
@@ -263,9 +256,9 @@ unsafe fn reserve_at(at: Option<NonNull<u8>>, size: usize) -> io::Result<NonNull
 }
 
 /// Backs `len` bytes at `at`, a stretch of the window that nobody uses, with memory.
-fn map(at: NonNull<u8>, len: usize) -> io::Result<File> {
+fn map(at: NonNull<u8>, len: usize) -> io::Result<()> {
     match map_memfd(at, len, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
-        Ok(file) => Ok(file),
+        Ok(()) => Ok(()),
         Err(_) => {
             warn_once();
             map_memfd(at, len, 0)
@@ -273,7 +266,7 @@ fn map(at: NonNull<u8>, len: usize) -> io::Result<File> {
     }
 }
 
-fn map_memfd(at: NonNull<u8>, len: usize, flags: libc::c_uint) -> io::Result<File> {
+fn map_memfd(at: NonNull<u8>, len: usize, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: the name is a C string; a negative result is checked.
     let fd = unsafe { libc::memfd_create(c"ixdp-dma".as_ptr(), libc::MFD_CLOEXEC | flags) };
     if fd < 0 {
@@ -287,8 +280,9 @@ fn map_memfd(at: NonNull<u8>, len: usize, flags: libc::c_uint) -> io::Result<Fil
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: `at..at + len` is a reserved stretch of the window that the allocator gave to this call.
     let p = unsafe { libc::mmap(at.as_ptr().cast(), len, prot, flags, fd, 0) };
+    // The mapping keeps the memory when the file is closed.
     pointer(p)?;
-    Ok(file)
+    Ok(())
 }
 
 fn pointer(p: *mut libc::c_void) -> io::Result<NonNull<u8>> {

@@ -139,6 +139,12 @@ impl FrameKinds {
 }
 
 impl ReceiveLimit {
+    /// True where frames that fit one fit the other.
+    #[inline]
+    pub(crate) fn is_like(self, other: ReceiveLimit) -> bool {
+        self.room == other.room
+    }
+
     /// True where `frame` is of the limit's geometry.
     pub(crate) fn is_for(&self, frame: &Frame) -> bool {
         frame.room() == self.room

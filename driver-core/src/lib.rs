@@ -9,6 +9,13 @@
 //! - [`Port`], [`RxQueue`], [`TxQueue`]: what the driver gives back. Above them, which driver it is
 //!   no longer matters.
 //!
+//! # What no type can check
+//! A device reads and writes the addresses that it is given, while the program runs. Frames and rings
+//! have one owner each, and addresses in no mapped region are the IOMMU's (or the model's) to refuse;
+//! but a driver that gives a device the address of a frame which it still lends out has a data race,
+//! with no `unsafe` in it. So whoever writes to registers or descriptors owns what they point to,
+//! from the tail that shows it until the write-back. Drivers are the only ones who need to.
+//!
 //! ```
 //! use driver_core::{DmaDomain, FramePool, Geometry, IovaRanges};
 //!

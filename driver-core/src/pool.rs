@@ -28,8 +28,8 @@ pub enum PoolError {
     Dma(#[from] DmaError),
 }
 
-/// Most frames of one pool: 16 GiB in the kernel's geometry.
-pub const MAX_FRAMES: usize = 4 << 20;
+/// Most frames of one pool: 4 GiB in the kernel's geometry.
+pub const MAX_FRAMES: usize = 1 << 20;
 
 /// Frames of one geometry and their one owner.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ pub trait Port: Send {
     /// The link now.
     fn link(&mut self) -> Result<Link, Self::Error>;
 
-    /// Waits for the link, at most `limit`.
+    /// Waits for the link, at most `limit`; fails where it is not up by then.
     fn wait_link(&mut self, limit: Duration) -> Result<Link, Self::Error>;
 
     /// Sets up queues, fills the receive rings from `pools` (queue `i` from `pools[i % n]`) and lets

@@ -71,6 +71,7 @@ impl RxSlots {
             limit: self.limit,
             around: RxAround {
                 fragments: [&mut [], &mut []],
+                limit: self.limit,
                 spares: fitting(spares, &mut self.none),
             },
         }
@@ -99,6 +100,7 @@ impl RxSlots {
             limit: self.limit,
             around: RxAround {
                 fragments,
+                limit: self.limit,
                 spares: fitting(spares, &mut self.none),
             },
         }
@@ -142,6 +144,8 @@ impl<'a> RxRun<'a> {
 #[derive(Debug)]
 pub struct RxAround<'a> {
     fragments: [&'a mut [Frame]; 2],
+    /// The ring's.
+    limit: ReceiveLimit,
     spares: &'a mut Spares,
 }
 
@@ -163,6 +167,9 @@ impl RxSlot<'_> {
 
     /// The packet that was received here, to be given to a handler. `around` is its run's.
     /// `descriptor` holds what the device wrote about it, which `decode` reads.
+    ///
+    /// # Panics
+    /// `around` is that of a ring with frames of another size: its spares would end up in this one.
     #[inline(always)]
     pub fn packet<'p>(
         &'p mut self,
@@ -170,7 +177,14 @@ impl RxSlot<'_> {
         descriptor: &'p Descriptor,
         decode: fn([u64; 2]) -> RxMetadata,
     ) -> RxPacket<'p> {
-        let RxAround { fragments, spares } = around;
+        // Where both come from one run this is known when it is compiled.
+        assert!(
+            around.limit.is_like(self.limit),
+            "a slot and what is around it are of different rings"
+        );
+        let RxAround {
+            fragments, spares, ..
+        } = around;
         let [first, second] = fragments;
         RxPacket::new(self.frame, [first, second], spares, descriptor, decode)
     }
@@ -179,5 +193,33 @@ impl RxSlot<'_> {
     #[inline]
     pub fn receive_iova(&self, delta: u64) -> u64 {
         self.frame.receive_iova(delta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DmaDomain, Geometry, IovaRanges};
+
+    #[test]
+    #[should_panic(expected = "different rings")]
+    fn spares_of_another_ring_do_not_get_into_a_slot() {
+        let domain = DmaDomain::new(IovaRanges::with_address_bits(39)).unwrap();
+        let mut large = FramePool::new(&domain, Geometry::KERNEL, 4).unwrap();
+        let mut small = FramePool::new(&domain, Geometry::SMALL, 4).unwrap();
+        let mut spares = small.spares(2);
+        spares.refill(&mut small, 2);
+        let mut rings = [
+            RxSlots::new(&mut large, 1, 3072).unwrap(),
+            RxSlots::new(&mut small, 1, 2048).unwrap(),
+        ];
+        let [ring, other] = &mut rings;
+        let (_, mut around) = other.run(0..1, &mut spares).slots();
+        let mut slot = ring.slot(0);
+        assert!(slot.receive(3072));
+        // The small frame would then be received into as if it were a large one.
+        let descriptor = Descriptor::default();
+        slot.packet(&mut around, &descriptor, |_| RxMetadata::default())
+            .take();
     }
 }

@@ -104,8 +104,10 @@ impl IxgbePort {
         if self.running.is_some() {
             let hw = self.hw();
             stop_receiver(hw)?;
-            filter.write(hw)?;
+            let written = filter.write(hw);
+            // Whatever came of it, the port goes on receiving.
             start_receiver(hw)?;
+            written?;
         }
         self.filter = filter;
         Ok(())

@@ -223,7 +223,9 @@ impl Ring {
             total.rearmed = self.discard();
         }
         let mut chain = Chain::default();
-        while total.packets < budget && total.rearmed < self.slots.len() {
+        // While the end of a packet that is being discarded is not there, what the device finishes next
+        // is a part of it, and no packet.
+        while !self.discarding && total.packets < budget && total.rearmed < self.slots.len() {
             let (descriptors, run) = self.run(budget - total.packets, chain.fragments, spares);
             let (slots, mut around) = run.slots();
             let want = slots.len();

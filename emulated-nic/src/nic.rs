@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -44,13 +44,13 @@ pub(crate) struct Shared {
 }
 
 /// The NIC's clock: virtual, and while a thread runs also driven by the machine's.
-struct Time {
-    /// Virtual nanoseconds, without those since a thread was started.
-    nanos: AtomicU64,
-    threaded: AtomicBool,
-    epoch: Instant,
-    /// Nanoseconds from `epoch` to when the thread was started.
-    offset: AtomicU64,
+struct Time(Mutex<Moment>);
+
+struct Moment {
+    /// Virtual nanoseconds, without those since `running`.
+    nanos: u64,
+    /// When the thread was started that runs now.
+    running: Option<Instant>,
 }
 
 impl Shared {
@@ -85,7 +85,7 @@ impl Shared {
     }
 
     fn is_threaded(&self) -> bool {
-        self.time.threaded.load(Ordering::Acquire)
+        self.time.moment().running.is_some()
     }
 
     /// Steps until told to stop.
@@ -109,41 +109,38 @@ impl Shared {
 
 impl Time {
     fn new() -> Self {
-        Time {
-            nanos: AtomicU64::new(0),
-            threaded: AtomicBool::new(false),
-            epoch: Instant::now(),
-            offset: AtomicU64::new(0),
-        }
+        let running = None;
+        Time(Mutex::new(Moment { nanos: 0, running }))
     }
 
     fn now(&self) -> u64 {
-        let base = self.nanos.load(Ordering::Relaxed);
-        if !self.threaded.load(Ordering::Acquire) {
-            return base;
-        }
-        let since = self.epoch.elapsed().as_nanos() as u64;
-        base + since.saturating_sub(self.offset.load(Ordering::Relaxed))
+        self.moment().now()
     }
 
     /// Lets virtual time pass; at the end of time it stands still.
     fn pass(&self, span: Duration) {
         let span = span.as_nanos().min(u128::from(u64::MAX)) as u64;
-        let add = |nanos: u64| Some(nanos.saturating_add(span));
-        // The update cannot fail: it always gives a value.
-        let _ = self
-            .nanos
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let mut moment = self.moment();
+        moment.nanos = moment.nanos.saturating_add(span);
     }
 
     fn set_threaded(&self, threaded: bool) {
-        if threaded {
-            let since = self.epoch.elapsed().as_nanos() as u64;
-            self.offset.store(since, Ordering::Relaxed);
-        } else {
-            self.nanos.store(self.now(), Ordering::Relaxed);
-        }
-        self.threaded.store(threaded, Ordering::Release);
+        let mut moment = self.moment();
+        moment.nanos = moment.now();
+        moment.running = threaded.then(Instant::now);
+    }
+
+    fn moment(&self) -> MutexGuard<'_, Moment> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Moment {
+    fn now(&self) -> u64 {
+        let ran = self
+            .running
+            .map_or(0, |since| since.elapsed().as_nanos() as u64);
+        self.nanos.saturating_add(ran)
     }
 }
 

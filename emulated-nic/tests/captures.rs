@@ -456,6 +456,29 @@ fn a_paced_capture_keeps_its_intervals() {
 }
 
 #[test]
+fn a_pace_that_no_clock_can_keep_is_only_never_due() {
+    let mut f = block(
+        0x0a0d_0d0a,
+        &[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX],
+        &[],
+    );
+    // if_tsresol (9): whole seconds; end of options.
+    f.extend(block(1, &[1 << 16, 0, 9 << 16 | 1, 0, 0], &[]));
+    f.extend(block(6, &[0, 0, 0, 60, 60], &udp(60)));
+    f.extend(block(6, &[0, u32::MAX, u32::MAX, 60, 60], &udp(60)));
+    let dir = scratch();
+    let path = dir.path().join("x.pcapng");
+    fs::write(&path, f).unwrap();
+    let reader = CaptureReader::open(&path).unwrap().paced();
+    let counts = reader.counts();
+    let (mut nic, driver) = nic(Variant::I82599, Wire::new(reader, Sink::new()));
+    nic.advance(Duration::from_secs(2));
+    let _queues = driver.bring_up(64);
+    nic.advance(Duration::from_secs(1));
+    assert_eq!(counts.packets(), 1);
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_an_error() {
     let e = CaptureWriter::create("/nonexistent/x.pcap", CaptureFormat::Pcap).unwrap_err();
     assert!(e.to_string().contains("/nonexistent/x.pcap"), "{e}");

@@ -133,13 +133,12 @@ fn text_has_the_originals_columns() {
         let (unit, errors) = rest.split_at(5);
         assert_eq!((unit, errors), (" rx/s", "            0 err/s"), "{line}");
         let digits = received.trim_start().replace(',', "");
-        let number: u64 = digits.parse().unwrap_or_else(|e| panic!("{e}: {line}"));
+        assert!(digits.parse::<u64>().is_ok(), "{line}");
         let groups: Vec<&str> = received.trim_start().split(',').collect();
         assert!(
             groups[1..].iter().all(|g| g.len() == 3) && groups[0].len() <= 3,
             "{line}"
         );
-        assert!(number == 0 || text.contains("rx/s"));
     }
     for row in [
         "Duration",

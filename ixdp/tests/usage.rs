@@ -99,6 +99,10 @@ fn wrong_usage_is_code_2_with_a_hint() {
             "hint",
         ),
         (&["run", object, "--dump-maps", "-"], "/dev/stdout"),
+        (
+            &["run", object, "emu:82599,seed=7", "--in", "a.pcap"],
+            "hint",
+        ),
         (&["run", object, "--set", "port"], "VAR=VALUE"),
         (&["verify"], "PROG.o"),
     ];

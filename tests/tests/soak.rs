@@ -100,4 +100,7 @@ fn faults_and_random_verdicts_lose_no_packet_and_no_frame() {
     // Frames that the application still has were out when the session counted.
     let kept: usize = parts.iter().map(|(_, keeper)| keeper.kept.len()).sum();
     assert_eq!(report.frames - report.frames_home, kept as u64);
+    let mut settled = report.clone();
+    settled.frames_home += kept as u64;
+    assert_eq!(settled.imbalances(), [], "no other law is broken");
 }

@@ -217,7 +217,7 @@ impl<'a> XdpBuff<'a> {
         self.egress_ifindex
     }
 
-    /// Moves the packet's start by `delta` bytes (negative: forward into the headroom), its metadata
+    /// Moves the packet's start by `delta` bytes (negative: back into the headroom), its metadata
     /// along. Bytes that become part of the packet keep what the buffer held.
     pub(crate) fn adjust_head(&mut self, delta: i32) -> Result<(), Errno> {
         let meta = self.data - self.data_meta;

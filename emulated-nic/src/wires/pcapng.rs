@@ -253,11 +253,9 @@ impl Interface {
             return Duration::ZERO;
         }
         let rest = u128::from(units) % per_second;
-        // Units finer than a nanosecond lose what a Duration cannot hold.
-        let nanos = match rest.checked_mul(NANOS_PER_SECOND) {
-            Some(product) => product / per_second,
-            None => rest / (per_second / NANOS_PER_SECOND),
-        };
+        // Less than 2^64, so the product fits. Units finer than a nanosecond lose what a Duration cannot
+        // hold.
+        let nanos = rest * NANOS_PER_SECOND / per_second;
         Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
     }
 }

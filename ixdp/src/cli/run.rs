@@ -9,7 +9,7 @@ use std::time::Duration;
 use datapath::{Program, SkipProgram, VmProgram};
 use emulated_nic::wires::{CaptureError, CaptureFile, CaptureSummary, CaptureWriter};
 use ixdp::xdp_vm::{Clock, Update};
-use ixdp::{LoadedProgram, Outcome, Replay, Report, SessionConfig};
+use ixdp::{Impairments, LoadedProgram, Outcome, Replay, Report, SessionConfig};
 use serde::Serialize;
 
 use crate::cli::args::{Format, Run};
@@ -88,9 +88,9 @@ pub(crate) fn run(args: &Run) -> Result<(), Failure> {
 
 fn check_device(args: &Run) -> Result<(), Failure> {
     let faults = args.device.device.impairments;
-    if args.files.input.is_some() && faults.loss + faults.duplicate + faults.reorder > 0.0 {
+    if args.files.input.is_some() && faults != Impairments::default() {
         return Err(Failure::usage(
-            "a capture is delivered whole and in order, so its wire has no loss=, dup= or reorder=",
+            "a capture is delivered whole and in order, so its wire has no loss=, dup=, reorder= or seed=",
             "leave them out, or run on generated packets without --in",
         ));
     }

@@ -20,14 +20,6 @@ pub enum SessionError {
     /// The wire failed.
     #[error(transparent)]
     Wire(#[from] emulated_nic::WireError),
-    /// The link did not come up.
-    #[error("{device} has no link after {seconds} s: is its cable plugged in?")]
-    NoLink {
-        /// The device.
-        device: String,
-        /// How long it was waited for.
-        seconds: u64,
-    },
     /// A configuration without queues or threads, or for more queues than the device has.
     #[error(
         "{queues} queues on {threads} threads: there must be 1 to {most} queues, and no more threads than queues"

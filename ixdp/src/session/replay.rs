@@ -182,8 +182,9 @@ impl<P: Program> Replay<P> {
         }
         self.post().inbound.push_back(packet.to_vec());
         self.packets += 1;
-        self.nic.advance(GAP);
+        // Before the device sees it: what is lost, is lost in the very first step.
         let lost = self.nic.wire_counts().lost();
+        self.nic.advance(GAP);
         for _ in 0..STEPS {
             let queue = self.workers.iter_mut().position(|w| w.poll() > 0);
             if let Some(queue) = queue {

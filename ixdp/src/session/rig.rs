@@ -88,12 +88,6 @@ pub(super) fn start<P: Program, A: Application>(
     let queues = pairs.iter().map(|(rx, _)| rx.counters().clone()).collect();
     let workers = man(config, pairs, pools, &mut make);
     let link = port.wait_link(LINK_LIMIT)?;
-    if !link.up {
-        return Err(SessionError::NoLink {
-            device: config.device.to_string(),
-            seconds: LINK_LIMIT.as_secs(),
-        });
-    }
     let rig = Rig { port, link, queues };
     Ok(Ready { nic, rig, workers })
 }

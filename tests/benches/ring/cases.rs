@@ -235,8 +235,9 @@ impl Case for Forward {
             });
             tx.flush();
             packets += n;
-            if n == 0 {
-                return packets - refused.len();
+            if n == 0 || !refused.is_empty() {
+                // A round that lost a packet is short, and so an error.
+                return packets.saturating_sub(refused.len());
             }
         }
     }
