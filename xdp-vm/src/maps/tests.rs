@@ -236,6 +236,24 @@ fn absurd_declarations_are_refused_before_memory_is_taken() {
 }
 
 #[test]
+fn flags_that_keep_user_space_out_are_told_and_kept() {
+    for (flags, frozen, reads, writes) in [
+        (0, false, true, true),
+        (layout::RDONLY, false, true, false),
+        (layout::WRONLY, false, false, true),
+        (0, true, true, false),
+    ] {
+        let mut spec = spec(MapKind::Array, 4, 4, 1);
+        (spec.flags, spec.frozen) = (flags, frozen);
+        let maps = one(spec);
+        let m = maps.get("m").unwrap();
+        assert_eq!(m.is_open(), reads && writes);
+        assert_eq!(m.lookup(&key(0)).is_ok(), reads);
+        assert_eq!(m.update(&key(0), &key(1), Update::Any).is_ok(), writes);
+    }
+}
+
+#[test]
 fn frozen_maps_keep_what_they_were_loaded_with() {
     let mut rodata = spec(MapKind::Array, 4, 8, 1);
     rodata.initial = Some(vec![1, 2, 3]);

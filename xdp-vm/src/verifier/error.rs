@@ -212,6 +212,7 @@ pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
             )
         }
         Kind::PacketEnd => "is the packet's end".into(),
+        Kind::PacketLow => "is the low half of an address in the packet".into(),
         Kind::Stack(_) => {
             let (lo, hi) = reg.offsets();
             format!("points to the stack, at byte {}", range(lo, hi))

@@ -36,8 +36,9 @@ pub(super) fn arithmetic(
     };
     if left.kind.is_pointer() && right.kind.is_pointer() {
         // A distance within one packet says nothing of where it is; nor does its low half.
+        let halves = left.kind == Kind::PacketLow || right.kind == Kind::PacketLow;
         let distance = operation == op::SUB && left.kind.is_packet() && right.kind.is_packet();
-        return if distance {
+        return if distance && !(wide && halves) {
             Ok(Reg::scalar(Scalar::of_size(if wide { 8 } else { 4 })))
         } else {
             Err(refused)
@@ -153,7 +154,7 @@ pub(super) fn compare(
         left: left.kind.words(),
         right: right.kind.words(),
     };
-    if !wide {
+    if !wide || [left.kind, right.kind].contains(&Kind::PacketLow) {
         return Err(refused);
     }
     let equality = matches!(relation, Relation::Equal | Relation::NotEqual);

@@ -45,6 +45,9 @@ pub enum Kind {
     PacketMeta,
     /// One past the packet's last byte.
     PacketEnd,
+    /// The low half of an address in the packet, as a 32-bit move leaves it: good for a distance of
+    /// 32 bits, and for nothing else.
+    PacketLow,
     /// Into the stack of the frame with this depth.
     Stack(u32),
 }
@@ -57,7 +60,8 @@ impl Kind {
 
     /// True for pointers that a moved packet makes void.
     pub fn is_packet(self) -> bool {
-        matches!(self, Kind::Packet | Kind::PacketMeta | Kind::PacketEnd)
+        use Kind::{Packet, PacketEnd, PacketLow, PacketMeta};
+        matches!(self, Packet | PacketMeta | PacketEnd | PacketLow)
     }
 
     /// The kind in words.
@@ -73,6 +77,7 @@ impl Kind {
             Kind::Packet => "a packet pointer",
             Kind::PacketMeta => "a pointer to the packet's metadata",
             Kind::PacketEnd => "the packet's end",
+            Kind::PacketLow => "the low half of a packet pointer",
             Kind::Stack(_) => "a stack pointer",
         }
     }
@@ -367,6 +372,7 @@ impl fmt::Display for Reg {
             Kind::Packet => "pkt",
             Kind::PacketMeta => "pkt_meta",
             Kind::PacketEnd => "pkt_end",
+            Kind::PacketLow => "pkt_low",
             Kind::Stack(_) => "fp",
         };
         f.write_str(name)?;

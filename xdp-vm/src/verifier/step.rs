@@ -183,6 +183,11 @@ fn assign(state: &mut State, i: &Insn, wide: bool) -> Result<(), Cause> {
     link(state, i.src);
     let value = memory::readable(state, i.src)?;
     if value.kind != Kind::Scalar {
+        if !wide && i.off == 0 && value.kind.is_packet() {
+            // Where only 32 bits of `data_end - data` are wanted, compilers narrow both first.
+            state.set(i.dst, Reg::pointer(Kind::PacketLow));
+            return Ok(());
+        }
         if !wide || i.off != 0 {
             return Err(on_pointer(i, i.src, &value));
         }

@@ -28,6 +28,25 @@ pub(crate) const CASES: &[Accepted] = &[
          exit",
     ),
     case(
+        "a length of 32 bits, of pointers narrowed first",
+        "r2 = *(u32 *)(r1 + 0)
+         r3 = *(u32 *)(r1 + 4)
+         w4 = w3
+         r5 = r2
+         r5 += 14
+         if r5 > r3 goto out
+         w5 = w2
+         r6 = r4
+         w6 -= w5
+         w4 -= w2
+         w4 -= w6
+         w4 += 1
+         out:
+         w0 = w3
+         w0 -= w2
+         exit",
+    ),
+    case(
         "checked with >=, one byte more than needed",
         "r2 = *(u32 *)(r1 + 0)
          r3 = *(u32 *)(r1 + 4)

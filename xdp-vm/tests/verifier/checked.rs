@@ -27,6 +27,8 @@ pub(crate) enum Region {
     /// The packet after the n-th move; offsets count from `data`.
     Packet(u32),
     Meta(u32),
+    /// As the packet, of which only the low half of the address is there.
+    Low(u32),
     /// The stack of a frame, by its serial number.
     Stack(u32),
 }
@@ -413,6 +415,9 @@ impl Machine<'_> {
             let v = match self.operand(i)? {
                 Value::Num(n) => Value::Num(moved(n, i.off, wide)),
                 v if wide && i.off == 0 => v,
+                Value::Ptr(r, o) if i.off == 0 && moves(r).is_some() => {
+                    Value::Ptr(Region::Low(moves(r).unwrap_or_default()), o)
+                }
                 v => return fault(format!("{v:?} cut")),
             };
             self.set(i.dst, v);
@@ -429,16 +434,21 @@ impl Machine<'_> {
         let right = self.operand(i)?;
         let out = match (left, right) {
             (Value::Num(a), Value::Num(b)) => Value::Num(binary(i, a, b, wide)),
-            (Value::Ptr(r, o), Value::Num(n)) if wide && i.op() == alu::ADD => {
+            (Value::Ptr(r, o), Value::Num(n)) if wide && i.op() == alu::ADD && whole(r) => {
                 Value::Ptr(r, o.wrapping_add(n as i64))
             }
-            (Value::Num(n), Value::Ptr(r, o)) if wide && i.op() == alu::ADD => {
+            (Value::Num(n), Value::Ptr(r, o)) if wide && i.op() == alu::ADD && whole(r) => {
                 Value::Ptr(r, o.wrapping_add(n as i64))
             }
-            (Value::Ptr(r, o), Value::Num(n)) if wide && i.op() == alu::SUB => {
+            (Value::Ptr(r, o), Value::Num(n)) if wide && i.op() == alu::SUB && whole(r) => {
                 Value::Ptr(r, o.wrapping_sub(n as i64))
             }
-            (Value::Ptr(r, a), Value::Ptr(s, b)) if i.op() == alu::SUB && packet(r, s) => {
+            (Value::Ptr(r, a), Value::Ptr(s, b))
+                if i.op() == alu::SUB
+                    && moves(r).is_some()
+                    && moves(r) == moves(s)
+                    && (!wide || whole(r) && whole(s)) =>
+            {
                 let n = a.wrapping_sub(b) as u64;
                 Value::Num(if wide { n } else { n & 0xffff_ffff })
             }
@@ -487,10 +497,10 @@ impl Machine<'_> {
         const BASE: u64 = 0x7f12_3456_7000;
         let (a, b) = match (left, right) {
             (Value::Num(a), Value::Num(b)) => (a, b),
-            (Value::Ptr(_, o), Value::Num(0)) if wide && equality(i.op()) => {
+            (Value::Ptr(r, o), Value::Num(0)) if wide && equality(i.op()) && whole(r) => {
                 (BASE.wrapping_add(o as u64), 0)
             }
-            (Value::Num(0), Value::Ptr(_, o)) if wide && equality(i.op()) => {
+            (Value::Num(0), Value::Ptr(r, o)) if wide && equality(i.op()) && whole(r) => {
                 (0, BASE.wrapping_add(o as u64))
             }
             (Value::Ptr(r, a), Value::Ptr(s, b)) if wide && (packet(r, s) || same_stack(r, s)) => {
@@ -749,12 +759,20 @@ impl Machine<'_> {
     }
 }
 
-fn packet(a: Region, b: Region) -> bool {
-    let moves = |r: Region| match r {
-        Region::Packet(m) | Region::Meta(m) => Some(m),
+/// Of what is in the packet, how often that had moved.
+fn moves(r: Region) -> Option<u32> {
+    match r {
+        Region::Packet(m) | Region::Meta(m) | Region::Low(m) => Some(m),
         _ => None,
-    };
-    moves(a).is_some() && moves(a) == moves(b)
+    }
+}
+
+fn whole(r: Region) -> bool {
+    !matches!(r, Region::Low(_))
+}
+
+fn packet(a: Region, b: Region) -> bool {
+    moves(a).is_some() && moves(a) == moves(b) && whole(a) && whole(b)
 }
 
 fn same_stack(a: Region, b: Region) -> bool {

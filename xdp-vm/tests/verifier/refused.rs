@@ -38,6 +38,58 @@ pub(crate) const CASES: &[Refused] = &[
         "r0 = r5\n exit"
     ),
     refused!(
+        "half of a packet pointer returned",
+        Cause::PointerReturned { .. },
+        "r2 = *(u32 *)(r1 + 0)\n w0 = w2\n exit",
+        LEAK
+    ),
+    refused!(
+        "half of a packet pointer moved",
+        Cause::PointerArithmetic { .. },
+        "r2 = *(u32 *)(r1 + 0)\n w3 = w2\n w3 += 14\n r0 = 1\n exit",
+        LEAK
+    ),
+    refused!(
+        "half of a packet pointer compared",
+        Cause::PointerComparison { .. },
+        "r2 = *(u32 *)(r1 + 0)\n w3 = w2\n r0 = 1\n if r3 == 0 goto out\n out:\n exit",
+        LEAK
+    ),
+    refused!(
+        "half of a packet pointer taken from a whole one",
+        Cause::PointerArithmetic { .. },
+        "r2 = *(u32 *)(r1 + 0)\n r3 = *(u32 *)(r1 + 4)\n w4 = w3\n r4 -= r2\n r0 = 1\n exit"
+    ),
+    refused!(
+        "half of a packet pointer stored in the packet",
+        Cause::PointerStored { .. },
+        "r2 = *(u32 *)(r1 + 0)
+         r3 = *(u32 *)(r1 + 4)
+         w4 = w2
+         r5 = r2
+         r5 += 8
+         r0 = 1
+         if r5 > r3 goto out
+         *(u32 *)(r2 + 0) = r4
+         out:
+         exit",
+        LEAK
+    ),
+    refused!(
+        "memory behind half of a packet pointer",
+        Cause::NotMemory { .. },
+        "r2 = *(u32 *)(r1 + 0)
+         r3 = *(u32 *)(r1 + 4)
+         r5 = r2
+         r5 += 8
+         r0 = 1
+         if r5 > r3 goto out
+         w4 = w2
+         r0 = *(u8 *)(r4 + 0)
+         out:
+         exit"
+    ),
+    refused!(
         "an argument register after a call",
         Cause::UninitialisedRegister { reg: 1 },
         "call 7\n r0 = r1\n exit"
