@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use datapath::VmProgram;
+use xdp_vm::program::Slot;
 use xdp_vm::verifier::{self, Statistics, VerifyError};
-use xdp_vm::{Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object};
+use xdp_vm::{Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object, Program};
 
 /// A program that was verified and joined to its maps. Every queue runs it on the same maps.
 ///
@@ -43,23 +44,32 @@ pub enum ProgramError {
 
 impl LoadedProgram {
     /// Verifies the program of `object` with that name, or its only one, and makes the object's maps
-    /// for queues `0..queues`. Set global variables before.
+    /// for queues `0..queues`. Programs that the object puts into program arrays, to be tail-called,
+    /// are verified and put there too. Set global variables before.
     ///
     /// # Errors
-    /// There is no such program, it is refused, or its maps cannot be made.
+    /// There is no such program, it or one that it may call is refused, or its maps cannot be made.
     pub fn load(object: &Object, name: Option<&str>, queues: u16) -> Result<Self, ProgramError> {
-        let program = object.program(name)?;
-        let verified = verifier::verify(program, &object.maps, &verifier::Config::default());
-        let (verified, statistics) = verified.map_err(Box::new)?;
+        let entry = object.program(name)?;
         let maps = Maps::create(&object.maps, queues.into())?;
-        let executable = Arc::new(Executable::new(&verified, &maps)?);
-        log::info!(
-            "program {}: {} instructions followed to verify it",
-            executable.name(),
-            statistics.processed
-        );
+        let (executable, statistics) = build(object, entry, &maps)?;
+        let mut called: Vec<&str> = object
+            .maps
+            .iter()
+            .flat_map(|map| &map.slots)
+            .filter_map(|(_, slot)| match slot {
+                Slot::Program(name) => Some(name.as_str()),
+                Slot::Map(_) => None,
+            })
+            .collect();
+        called.sort_unstable();
+        called.dedup();
+        for name in called {
+            let (executable, _) = build(object, object.program(Some(name))?, &maps)?;
+            maps.link([&executable])?;
+        }
         Ok(LoadedProgram {
-            executable,
+            executable: Arc::new(executable),
             statistics,
         })
     }
@@ -84,4 +94,21 @@ impl LoadedProgram {
     pub fn on_queue(&self, queue: u16) -> VmProgram {
         VmProgram::new(self.executable.clone(), Cpu::new(queue.into()), queue)
     }
+}
+
+/// Verifies `program` and joins it to `maps`, those of `object`.
+fn build(
+    object: &Object,
+    program: &Program,
+    maps: &Maps,
+) -> Result<(Executable, Statistics), ProgramError> {
+    let verified = verifier::verify(program, &object.maps, &verifier::Config::default());
+    let (verified, statistics) = verified.map_err(Box::new)?;
+    let executable = Executable::new(&verified, maps)?;
+    log::info!(
+        "program {}: {} instructions followed to verify it",
+        executable.name(),
+        statistics.processed
+    );
+    Ok((executable, statistics))
 }
