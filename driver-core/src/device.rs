@@ -50,9 +50,11 @@ pub enum DeviceError {
         vector: u16,
         count: u16,
     },
-    #[error("{device}: configuration space read at {offset:#x} failed")]
+    #[error(
+        "{device}: configuration space cannot be read at {offset:#x}; is the device still there?"
+    )]
     Config { device: String, offset: u16 },
-    #[error("{device} cannot be reset: {reason}")]
+    #[error("{device} cannot be reset: {reason}; open it again, or restart the machine it is in")]
     Reset { device: String, reason: String },
     #[error("{device} is gone: its registers read all ones; was it unplugged or reset?")]
     Gone { device: String },

@@ -275,7 +275,8 @@ fn map_memfd(at: NonNull<u8>, len: usize, flags: libc::c_uint) -> io::Result<()>
     // SAFETY: a fresh descriptor that nobody else owns.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(len as u64)?;
-    // Populate now: a page fault on the packet path, or memory that is not there, would show only later.
+    // Populate now, so that the packet path meets no page fault. Huge pages that are not there fail
+    // here; of ordinary ones the kernel takes what it can get and says nothing.
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: `at..at + len` is a reserved stretch of the window that the allocator gave to this call.

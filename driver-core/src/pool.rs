@@ -22,7 +22,10 @@ use crate::frame::{Frame, Geometry};
 pub enum PoolError {
     #[error("a frame pool must have 1 to {MAX_FRAMES} frames, not {0}")]
     Count(usize),
-    #[error("this frame geometry is impossible: {0:?}")]
+    #[error(
+        "frames of {} bytes at a stride of {} do not hold headroom, a buffer of {} and the reserve; \
+         use one of the ready geometries", .0.capacity, .0.stride, .0.buffer
+    )]
     Geometry(Geometry),
     #[error(transparent)]
     Dma(#[from] DmaError),

@@ -74,7 +74,9 @@ pub enum Error {
          program one with Intel's tool"
     )]
     NoStationAddress { device: String, ral: u32, rah: u32 },
-    #[error("{device}: no PHY answers on MDIO addresses 0 to 31")]
+    #[error(
+        "{device}: no PHY answers on MDIO addresses 0 to 31; reset the function through its bus"
+    )]
     NoPhy { device: String },
 
     #[error("{asked} queue pairs: {name} has 1 to {max}")]
@@ -143,7 +145,7 @@ pub enum Error {
     AddressesFull { max: usize },
     #[error("{mac} is the port's own address and stays")]
     StationAddress { mac: MacAddr },
-    #[error("{mac} is no address to accept frames for")]
+    #[error("{mac} is no address to accept frames for: it is all zeros")]
     BadAddress { mac: MacAddr },
 
     #[error(transparent)]
