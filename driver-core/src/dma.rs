@@ -273,10 +273,15 @@ fn map_memfd(at: NonNull<u8>, len: usize, flags: libc::c_uint) -> io::Result<()>
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a fresh descriptor that nobody else owns.
-    let file = unsafe { File::from_raw_fd(fd) };
-    file.set_len(len as u64)?;
-    // Populate now, so that the packet path meets no page fault. Huge pages that are not there fail
-    // here; of ordinary ones the kernel takes what it can get and says nothing.
+    let _closed_at_the_end = unsafe { File::from_raw_fd(fd) };
+    // Take the memory before it is mapped. A fixed mapping that fails for want of huge pages would
+    // leave a hole in the window, in which another thread's mapping may land.
+    let size = libc::off_t::try_from(len).map_err(io::Error::other)?;
+    // SAFETY: changes nothing but the file.
+    if unsafe { libc::fallocate(fd, 0, 0, size) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Populate now, so that the packet path meets no page fault.
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: `at..at + len` is a reserved stretch of the window that the allocator gave to this call.
@@ -299,5 +304,24 @@ fn warn_once() {
         log::warn!(
             "no 2 MiB huge pages: using ordinary pages (as root, `sysctl vm.nr_hugepages=128` adds some)"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether huge pages are there or not, asking for them leaves no hole in the window, in which a
+    /// mapping of another thread could land and be replaced by the next region.
+    #[test]
+    fn the_window_stays_whole_when_there_are_no_huge_pages() {
+        let at = reserve(HUGE_PAGE).unwrap();
+        let asked = map_memfd(at, HUGE_PAGE, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing that is mapped.
+        let p = unsafe { libc::mmap(at.as_ptr().cast(), HUGE_PAGE, 0, flags, -1, 0) };
+        assert_eq!(p, libc::MAP_FAILED, "a hole after {asked:?}");
+        // SAFETY: the stretch is this test's own.
+        unsafe { libc::munmap(at.as_ptr().cast(), HUGE_PAGE) };
     }
 }
