@@ -9,7 +9,7 @@ use ixdp::xdp_vm::{Maps, Object};
 use crate::cli::args::BenchDrop;
 use crate::cli::failure::{Failure, file};
 use crate::cli::interrupt::Interrupt;
-use crate::cli::load::{self, Load};
+use crate::cli::load::{self, Load, Protocols};
 use crate::cli::object::read_object;
 
 const DROP: &[u8] = include_bytes!("../../programs/drop.bpf.o");
@@ -49,9 +49,10 @@ pub(crate) fn drop(args: &BenchDrop) -> Result<(), Failure> {
     let load = Load {
         name,
         programs: (0..queues).map(|q| program.on_queue(q)).collect(),
-        protocols: args
-            .per_proto
-            .then(|| Box::new(move || counts(&maps)) as Box<dyn Fn() -> _>),
+        protocols: match args.per_proto {
+            true => Some(Protocols::new(move || counts(&maps))?),
+            false => None,
+        },
         at_end: None,
     };
     load::run(&args.device, &args.load, &interrupt, load)

@@ -19,14 +19,38 @@ pub(crate) struct Load<P> {
     pub(crate) name: String,
     /// The program of each queue.
     pub(crate) programs: Vec<P>,
-    /// Packets by IP protocol so far, where they are counted; past protocol 255 what is not IP.
+    /// Packets by IP protocol, where they are counted.
     pub(crate) protocols: Option<Protocols>,
     /// What is done with each queue's program when the run is over.
     pub(crate) at_end: Option<fn(&mut P)>,
 }
 
-/// Counts of packets by IP protocol.
-pub(crate) type Protocols = Box<dyn Fn() -> Result<Vec<u64>, Failure>>;
+/// Counts of packets by IP protocol; past protocol 255 what is not IP.
+pub(crate) struct Protocols {
+    count: Box<dyn Fn() -> Result<Vec<u64>, Failure>>,
+    last: Vec<u64>,
+}
+
+impl Protocols {
+    /// `count` tells the packets so far. It is asked here for the first time: packets that come later
+    /// are in the first interval, however soon they come.
+    pub(crate) fn new(
+        count: impl Fn() -> Result<Vec<u64>, Failure> + 'static,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            last: count()?,
+            count: Box::new(count),
+        })
+    }
+
+    /// Packets since this was last asked.
+    fn moved(&mut self) -> Result<Vec<u64>, Failure> {
+        let now = (self.count)()?;
+        let moved = now.iter().zip(&self.last).map(|(n, l)| n - l).collect();
+        self.last = now;
+        Ok(moved)
+    }
+}
 
 /// Runs until the duration or the count is reached, at Ctrl-C, or when nobody reads the output.
 pub(crate) fn run<P: Program + Send + 'static>(
@@ -147,7 +171,7 @@ fn measure<P, A>(
     options: &LoadOptions,
     interrupt: &Interrupt,
     out: &mut Output,
-    protocols: Option<Protocols>,
+    mut protocols: Option<Protocols>,
     at_end: Option<fn(&mut P)>,
 ) -> Result<Report, Failure>
 where
@@ -160,18 +184,14 @@ where
         0.0 => f64::INFINITY,
         seconds => seconds,
     };
-    let count = || protocols.as_ref().map(|count| count()).transpose();
     let mut before = Snapshot {
         queues: vec![Tally::default(); session.queues()],
         ..Snapshot::default()
     };
-    let mut counted = count()?;
     let mut line = |out: &mut Output, now: Snapshot| -> Result<(), Failure> {
-        let latest = count()?;
-        let moved = latest.as_ref().zip(counted.as_ref());
-        let moved = moved.map(|(now, then)| now.iter().zip(then).map(|(n, t)| n - t).collect());
+        let moved = protocols.as_mut().map(Protocols::moved).transpose()?;
         summary::interval(out, (&before, &now), moved)?;
-        (before, counted) = (now, latest);
+        before = now;
         Ok(())
     };
     let mut next = options.interval;
