@@ -17,6 +17,9 @@ use crate::insn::{CLASS_JMP, CLASS_JMP32};
 const MOST_PENDING: usize = 8192;
 /// Memory for stored states and for branches that wait, each; bytes.
 const MOST_BYTES: usize = 64 << 20;
+/// Of the states that a path came by, this many are compared with it to find that it goes in a circle. A
+/// longer circle ends with the budget; comparing with all would make that end far.
+const MOST_OPEN_COMPARED: usize = 64;
 
 /// What a walk found out.
 pub(super) struct Findings {
@@ -40,9 +43,20 @@ struct Trail {
     made: usize,
 }
 
+/// The states stored at one slot.
+#[derive(Clone, Default)]
+struct List {
+    /// Those that the path now followed came by, oldest first: not all that comes of them is followed.
+    open: Vec<usize>,
+    /// Those followed to all their ends.
+    closed: Vec<usize>,
+}
+
 /// A stored state.
 struct Stored {
     state: State,
+    /// Place of its list in `lists`.
+    list: usize,
     parent: Option<usize>,
     /// Paths and stored states that come from it and are not followed to their ends.
     open: u32,
@@ -60,7 +74,7 @@ pub(super) struct Walk<'a, 'o> {
     stored: Vec<Option<Stored>>,
     free: Vec<usize>,
     /// Stored states by the slot they are at.
-    lists: Vec<Vec<usize>>,
+    lists: Vec<List>,
     /// Place of each join's list in `lists`.
     list_of: Vec<u32>,
     pending: Vec<Path>,
@@ -95,7 +109,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             live,
             stored: vec![],
             free: vec![],
-            lists: vec![vec![]; joins as usize],
+            lists: vec![List::default(); joins as usize],
             list_of,
             pending: vec![],
             stored_bytes: 0,
@@ -215,28 +229,26 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn meets_known(&mut self, path: &mut Path) -> Result<bool, VerifyError> {
         let list = self.list_of[path.at] as usize;
         let live = self.live_of(&path.state, path.at);
-        let is_open = |&id: &usize| self.stored[id].as_ref().is_some_and(|s| s.open > 0);
-        let worth = if self.lists[list].iter().any(is_open) {
+        let worth = if self.lists[list].open.is_empty() {
+            self.jumps >= 2 && self.steps >= 8
+        } else {
             // Each round of a loop differs from the last: store one now and then.
             self.jumps >= 20 || self.steps >= 100
-        } else {
-            self.jumps >= 2 && self.steps >= 8
         };
+        // Depth first: a state with open ends is one that this path came by.
+        let newest = self.lists[list].open.iter().rev().take(MOST_OPEN_COMPARED);
+        for stored in newest.filter_map(|&id| self.stored[id].as_ref()) {
+            if subsume::same(&stored.state, &path.state, &live) {
+                return Err(self.refuse(path, Cause::InfiniteLoop));
+            }
+        }
         let mut n = 0;
-        while n < self.lists[list].len() {
-            let id = self.lists[list][n];
+        while n < self.lists[list].closed.len() {
+            let id = self.lists[list].closed[n];
             let Some(stored) = self.stored[id].as_mut() else {
                 n += 1;
                 continue;
             };
-            if stored.open > 0 {
-                // Depth first: a state with open ends is one that this path came by.
-                if subsume::same(&stored.state, &path.state, &live) {
-                    return Err(self.refuse(path, Cause::InfiniteLoop));
-                }
-                n += 1;
-                continue;
-            }
             let lens = Lens {
                 live: &live,
                 demand: Some(&stored.demand),
@@ -253,7 +265,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             // of all its rounds.
             stored.misses += u32::from(worth);
             if stored.misses > stored.hits * 3 + 3 {
-                self.lists[list].swap_remove(n);
+                self.lists[list].closed.swap_remove(n);
                 self.drop_stored(id);
                 continue;
             }
@@ -272,6 +284,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         }
         let stored = Stored {
             state: path.state.clone(),
+            list,
             parent: path.parent,
             open: 1,
             demand: Demand::default(),
@@ -293,7 +306,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.statistics.stored += 1;
         let most = &mut self.statistics.peak_stored;
         *most = (*most).max(self.stored.len() - self.free.len());
-        self.lists[list].push(id);
+        self.lists[list].open.push(id);
         path.parent = Some(id);
         self.jumps = 0;
         self.steps = 0;
@@ -335,12 +348,20 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn end(&mut self, path: &Path) {
         self.note_depths(&path.state);
         let mut at = path.parent;
-        while let Some(stored) = at.and_then(|id| self.stored[id].as_mut()) {
+        while let Some(id) = at
+            && let Some(stored) = &mut self.stored[id]
+        {
             stored.open -= 1;
             if stored.open > 0 {
                 break;
             }
             at = stored.parent;
+            let list = &mut self.lists[stored.list];
+            // Depth first: it is one of the last, mostly the last.
+            if let Some(n) = list.open.iter().rposition(|&open| open == id) {
+                list.open.remove(n);
+            }
+            list.closed.push(id);
         }
     }
 
