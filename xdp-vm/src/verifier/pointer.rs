@@ -5,7 +5,7 @@ use super::alu;
 use super::branch::Relation;
 use super::cause::Cause;
 use super::scalar::Scalar;
-use super::state::{Kind, MAX_STACK, Reg, State};
+use super::state::{INNER, Kind, MAX_STACK, Reg, State};
 use crate::insn::alu as op;
 
 /// No memory is so large that a pointer could be this far from its base (kernel:
@@ -131,6 +131,9 @@ pub(super) enum Verdict {
     /// It may hold or not, and tells null from a value: values with this id are null where it
     /// holds equal to `equal`.
     Null { id: u32, equal: bool },
+    /// It may hold or not; where it does (`when` true) or does not, values with this id are there, not
+    /// null.
+    There { id: u32, when: bool },
     /// Where it holds (`when` true) or does not, this is proven of packet pointers.
     Packet { proof: Proof, when: bool },
 }
@@ -176,14 +179,38 @@ pub(super) fn compare(
             _ => Verdict::Open,
         });
     }
+    // Whether two pointers, as they came, are the same thing. Moved ones are not compared: by trying
+    // offsets a program would find how far apart two regions are.
+    if equality && as_it_came(left) && as_it_came(right) {
+        for (maybe, other) in [(left, right), (right, left)] {
+            // What equals a value that is there is not null.
+            if let (Kind::MapValueOrNull(_), Kind::MapValue(_)) = (maybe.kind, other.kind) {
+                let id = maybe.id;
+                return Ok(Verdict::There { id, when: equal });
+            }
+        }
+        return Ok(Verdict::Open);
+    }
     if matches!(left.kind, Kind::Stack(_)) && left.kind == right.kind {
         // Two places of one frame: their order is the program's own.
+        return Ok(Verdict::Open);
+    }
+    if let Kind::MapValue(map) = left.kind
+        && left.kind == right.kind
+        && map & INNER == 0
+    {
+        // Two places of one map: how it lays out its values is not where it is.
         return Ok(Verdict::Open);
     }
     if !(left.kind.is_packet() && right.kind.is_packet()) {
         return Err(refused);
     }
     Ok(packet_proof(relation, left, right))
+}
+
+/// True for a pointer to the start of a region.
+fn as_it_came(reg: &Reg) -> bool {
+    reg.kind.is_pointer() && reg.off == 0 && reg.scalar.as_constant() == Some(0)
 }
 
 /// What comparing two packet pointers proves. `p < end` where true proves that the byte at `p` is

@@ -384,6 +384,11 @@ fn compare_pointers(
             pointer::settle_null(state, id, !equal);
             Next::Fork(to, taken)
         }
+        Verdict::There { id, when } => {
+            let mut taken = Box::new(state.clone());
+            pointer::settle_null(if when { &mut taken } else { state }, id, false);
+            Next::Fork(to, taken)
+        }
         Verdict::Packet { proof, when } => {
             let mut taken = Box::new(state.clone());
             pointer::apply(if when { &mut taken } else { state }, proof);

@@ -506,6 +506,17 @@ impl Machine<'_> {
             (Value::Ptr(r, a), Value::Ptr(s, b)) if wide && (packet(r, s) || same_stack(r, s)) => {
                 (BASE.wrapping_add(a as u64), BASE.wrapping_add(b as u64))
             }
+            (Value::Ptr(Region::Value(m), a), Value::Ptr(Region::Value(n), b))
+                if wide && self.values[m].0 == self.values[n].0 && self.values[m].0 < INNER =>
+            {
+                let place = |n: usize, off: i64| BASE.wrapping_add(off as u64) + ((n as u64) << 32);
+                (place(m, a), place(n, b))
+            }
+            (Value::Ptr(r, 0), Value::Ptr(s, 0))
+                if wide && equality(i.op()) && whole(r) && whole(s) =>
+            {
+                (BASE, BASE + u64::from(r != s))
+            }
             (a, b) => return fault(format!("{a:?} compared with {b:?}")),
         };
         let taken = if wide {

@@ -37,8 +37,8 @@ fn seed(usual: u64) -> Rng {
 
 /// Every program of the table.
 fn corpus() -> Vec<Program> {
-    let texts = accepted::CASES.iter().map(|c| c.text);
-    let texts = texts.chain(refused::CASES.iter().map(|c| c.text));
+    let texts = accepted().map(|c| c.text);
+    let texts = texts.chain(refused().map(|c| c.text));
     texts.map(asm::program).collect()
 }
 
@@ -260,7 +260,7 @@ fn what_is_accepted_runs_without_a_fault() {
     let maps = maps();
     let corpus = corpus();
     let mut rng = seed(9);
-    for case in accepted::CASES {
+    for case in accepted() {
         let program = asm::program(case.text);
         let (_, statistics) = verify(&program, &maps, &Config::default()).expect(case.name);
         runs_clean(&program, &maps, &mut rng, 300, statistics.processed);

@@ -5,7 +5,7 @@ mod accepted;
 mod asm;
 mod checked;
 mod clang;
-
+mod comparisons;
 mod fuzz;
 mod kernel;
 mod refused;
@@ -85,10 +85,18 @@ pub(crate) fn maps() -> Vec<MapSpec> {
     ]
 }
 
+fn accepted() -> impl Iterator<Item = &'static Accepted> {
+    accepted::CASES.iter().chain(comparisons::ACCEPTED)
+}
+
+fn refused() -> impl Iterator<Item = &'static Refused> {
+    refused::CASES.iter().chain(comparisons::REFUSED)
+}
+
 #[test]
 fn what_is_safe_is_accepted() {
     let maps = maps();
-    for case in accepted::CASES {
+    for case in accepted() {
         let program = asm::program(case.text);
         if let Err(e) = verify(&program, &maps, &Config::default()) {
             panic!("`{}` must be accepted:\n{e}", case.name);
@@ -99,7 +107,7 @@ fn what_is_safe_is_accepted() {
 #[test]
 fn what_is_unsafe_is_refused_for_the_right_cause() {
     let maps = maps();
-    for case in refused::CASES {
+    for case in refused() {
         let program = asm::program(case.text);
         match verify(&program, &maps, &Config::default()) {
             Ok(_) => panic!("`{}` must be refused", case.name),
@@ -115,14 +123,9 @@ fn the_kernel_agrees() {
         return;
     }
     let maps = maps();
-    let cases = (accepted::CASES
-        .iter()
-        .map(|c| (c.name, c.text, true, c.kernel)))
-    .chain(
-        refused::CASES
-            .iter()
-            .map(|c| (c.name, c.text, false, c.kernel)),
-    );
+    let cases = accepted()
+        .map(|c| (c.name, c.text, true, c.kernel))
+        .chain(refused().map(|c| (c.name, c.text, false, c.kernel)));
     let mut wrong = vec![];
     for (name, text, ours, expected) in cases {
         let (theirs, log) = match kernel::ask(&asm::program(text), &maps).expect("bpf(2)") {
