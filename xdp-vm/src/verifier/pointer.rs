@@ -157,12 +157,20 @@ pub(super) fn compare(
         left: left.kind.words(),
         right: right.kind.words(),
     };
-    if !wide || [left.kind, right.kind].contains(&Kind::PacketLow) {
-        return Err(refused);
-    }
     let equality = matches!(relation, Relation::Equal | Relation::NotEqual);
     let equal = relation == Relation::Equal;
     let zero = |r: &Reg| r.as_constant() == Some(0);
+    let low = [left.kind, right.kind].contains(&Kind::PacketLow);
+    if !wide || low {
+        // `if (!ctx->data)`, of a field of 32 bits: as good as never true, and nothing is learnt.
+        let packet = left.kind.is_packet() || right.kind.is_packet();
+        let null = equality && packet && (zero(left) || zero(right));
+        return if null {
+            Ok(Verdict::Open)
+        } else {
+            Err(refused)
+        };
+    }
     if equality && (zero(left) || zero(right)) {
         let pointer = if zero(right) { left } else { right };
         return Ok(match pointer.kind {

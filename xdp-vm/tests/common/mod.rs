@@ -53,23 +53,32 @@ impl Bench {
         let program = object.program(program).unwrap();
         let (verified, _) = verify(program, &object.maps, &Config::default())
             .unwrap_or_else(|e| panic!("{}: {e}", program.name));
-        let mut cpu = Cpu::new(1);
+        let program = Executable::with_options(&verified, maps, options).unwrap();
+        Bench::of(maps.clone(), program, 1)
+    }
+
+    /// On the worker's slot `slot`.
+    pub(crate) fn of(maps: Maps, program: Executable, slot: u32) -> Self {
+        let mut cpu = Cpu::new(slot);
         cpu.set_clock(Clock::Fixed(99));
         cpu.set_seed(7);
-        Bench {
-            maps: maps.clone(),
-            cpu,
-            program: Executable::with_options(&verified, maps, options).unwrap(),
-        }
+        Bench { maps, cpu, program }
     }
 
     /// The verdict and the packet after.
     pub(crate) fn run(&mut self, packet: &[u8]) -> (u32, Vec<u8>) {
+        let (verdict, meta, after) = self.run_with_meta(packet);
+        (verdict, after[meta..].to_vec())
+    }
+
+    /// The verdict, the bytes of metadata, and metadata and packet after.
+    pub(crate) fn run_with_meta(&mut self, packet: &[u8]) -> (u32, usize, Vec<u8>) {
         let mut buffer = vec![0; 4096];
         buffer[256..256 + packet.len()].copy_from_slice(packet);
         let mut buff = XdpBuff::new(&mut buffer, 256, packet.len()).unwrap();
         let verdict = self.program.run(&mut self.cpu, &mut buff);
-        (verdict, buff.packet().to_vec())
+        let after = [buff.meta(), buff.packet()].concat();
+        (verdict, buff.meta_len(), after)
     }
 
     /// The number under a key, added up over the CPUs.

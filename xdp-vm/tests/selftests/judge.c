@@ -64,7 +64,8 @@ static void judge(const char *path, const char *name)
 		verdict = "accepted";
 	else if (!log_text[0] || !strstr(log_text, "processed "))
 		verdict = "unasked";
-	printf("%s\t%s\t%s\t%d\t%s\t%s\n", strrchr(path, '/') + 1, name, bpf_program__section_name(chosen),
+	const char *slash = strrchr(path, '/');
+	printf("%s\t%s\t%s\t%d\t%s\t%s\n", slash ? slash + 1 : path, name, bpf_program__section_name(chosen),
 	       declared, verdict, failed ? end_of_log() : "");
 }
 

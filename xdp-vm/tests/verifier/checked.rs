@@ -512,6 +512,13 @@ impl Machine<'_> {
                 let place = |n: usize, off: i64| BASE.wrapping_add(off as u64) + ((n as u64) << 32);
                 (place(m, a), place(n, b))
             }
+            // Of 32 bits: the low half of an address as good as never is null.
+            (Value::Ptr(r, _), Value::Num(0)) if equality(i.op()) && moves(r).is_some() => {
+                (BASE, 0)
+            }
+            (Value::Num(0), Value::Ptr(r, _)) if equality(i.op()) && moves(r).is_some() => {
+                (0, BASE)
+            }
             (Value::Ptr(r, 0), Value::Ptr(s, 0))
                 if wide && equality(i.op()) && whole(r) && whole(s) =>
             {

@@ -56,6 +56,19 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
         "whether two pointers are the same thing",
         looked_up!("if r6 == r7 goto out\n if r10 == r7 goto out\n if r10 != r6 goto out"),
     ),
+    accepted(
+        "half of a packet pointer compared with null",
+        "r0 = 1
+         r2 = *(u32 *)(r1 + 0)
+         if w2 == 0 goto out
+         r3 = *(u32 *)(r1 + 4)
+         r4 = r2
+         r4 += 14
+         if r4 > r3 goto out
+         r0 = *(u8 *)(r2 + 13)
+         out:
+         exit",
+    ),
 ];
 
 pub(crate) const REFUSED: &[Refused] = &[
@@ -80,6 +93,24 @@ pub(crate) const REFUSED: &[Refused] = &[
     Refused {
         name: "the order of a value and the stack",
         text: looked_up!("if r7 > r10 goto out"),
+        cause: |c| matches!(c, Cause::PointerComparison { .. }),
+        kernel: LEAK,
+    },
+    Refused {
+        name: "half of a packet pointer compared with null proves no byte",
+        text: "r0 = 1\n r2 = *(u32 *)(r1 + 0)\n if w2 == 0 goto out\n r0 = *(u8 *)(r2 + 0)\n out:\n exit",
+        cause: |c| matches!(c, Cause::PacketBounds { .. }),
+        kernel: Same,
+    },
+    Refused {
+        name: "half of a packet pointer compared with a number",
+        text: "r0 = 1\n r2 = *(u32 *)(r1 + 0)\n if w2 == 4096 goto out\n r0 = 2\n out:\n exit",
+        cause: |c| matches!(c, Cause::PointerComparison { .. }),
+        kernel: LEAK,
+    },
+    Refused {
+        name: "half of a packet pointer ordered against null",
+        text: "r0 = 1\n r2 = *(u32 *)(r1 + 0)\n if w2 s> 0 goto out\n r0 = 2\n out:\n exit",
         cause: |c| matches!(c, Cause::PointerComparison { .. }),
         kernel: LEAK,
     },

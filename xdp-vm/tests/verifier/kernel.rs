@@ -5,16 +5,20 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::OnceLock;
 
-use xdp_vm::insn::imm64;
-use xdp_vm::{Insn, MapSpec, Program};
+use xdp_vm::insn::{CLASS_JMP, call, imm64, jmp};
+use xdp_vm::{Insn, MapSpec, Program, Slot};
 
 const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
 const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
 const MAP_DELETE: libc::c_long = 3;
+const MAP_NEXT_KEY: libc::c_long = 4;
+const MAP_BY_ID: libc::c_long = 14;
+const MAP_TAKE: libc::c_long = 21;
 const PROG_TEST_RUN: libc::c_long = 10;
 const MAP_FREEZE: libc::c_long = 22;
 const PROG_TYPE_XDP: u32 = 6;
@@ -49,7 +53,7 @@ pub(crate) fn may_be_asked() -> bool {
 /// A program in the kernel, with the maps that it names.
 pub(crate) struct Loaded {
     program: OwnedFd,
-    maps: Vec<OwnedFd>,
+    maps: Rc<Vec<OwnedFd>>,
     /// Instructions that its verifier followed.
     processed: u64,
 }
@@ -66,8 +70,39 @@ pub(crate) fn ask(program: &Program, maps: &[MapSpec]) -> io::Result<Opinion> {
 
 /// Loads `program` as XDP. The inner error is the end of the log of a refusal.
 pub(crate) fn load(program: &Program, maps: &[MapSpec]) -> io::Result<Result<Loaded, String>> {
-    let fds = maps.iter().map(create).collect::<io::Result<Vec<_>>>()?;
+    load_on(program, &create_maps(maps)?)
+}
+
+/// Makes maps, and puts those of them that an object puts into maps of maps there.
+pub(crate) fn create_maps(specs: &[MapSpec]) -> io::Result<Rc<Vec<OwnedFd>>> {
+    let fds = specs.iter().map(create).collect::<io::Result<Vec<_>>>()?;
+    for (fd, spec) in fds.iter().zip(specs) {
+        for (key, slot) in &spec.slots {
+            if let Slot::Map(inner) = slot {
+                let inner = fds[*inner].as_raw_fd() as u32;
+                update(fd, &key.to_le_bytes(), &inner.to_le_bytes(), 0)?;
+            }
+        }
+    }
+    Ok(Rc::new(fds))
+}
+
+/// As [`load`], on maps that there are.
+pub(crate) fn load_on(
+    program: &Program,
+    fds: &Rc<Vec<OwnedFd>>,
+) -> io::Result<Result<Loaded, String>> {
     let mut insns = program.insns.clone();
+    for insn in &mut insns {
+        // As libbpf leaves calls of what it did not find: refused only where they are reached.
+        match insn.src {
+            call::KFUNC if insn.code == CLASS_JMP | jmp::CALL => insn.imm = 0,
+            call::UNRESOLVED if insn.code == CLASS_JMP | jmp::CALL => {
+                (insn.src, insn.imm) = (call::HELPER, 0xbad_2310);
+            }
+            _ => {}
+        }
+    }
     let mut at = 0;
     while at < insns.len() {
         if insns[at].is_ld_imm64() {
@@ -88,7 +123,7 @@ pub(crate) fn load(program: &Program, maps: &[MapSpec]) -> io::Result<Result<Loa
     };
     Ok(loaded.map(|(program, processed)| Loaded {
         program,
-        maps: fds,
+        maps: fds.clone(),
         processed,
     }))
 }
@@ -148,16 +183,12 @@ impl Loaded {
         key: &[u8],
         size: usize,
     ) -> io::Result<Option<Vec<u8>>> {
-        let mut value = vec![0; size];
-        let mut attr: Attr = [0; 20];
-        attr[0] = self.maps[map].as_raw_fd() as u64;
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_mut_ptr() as u64;
-        match command(MAP_LOOKUP, &mut attr) {
-            Ok(_) => Ok(Some(value)),
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(e) => Err(e),
-        }
+        lookup(&self.maps[map], key, size)
+    }
+
+    /// The maps, in the order of their declarations.
+    pub(crate) fn maps(&self) -> &[OwnedFd] {
+        &self.maps
     }
 
     /// Puts this program itself into a program array.
@@ -201,25 +232,77 @@ impl Loaded {
         value: &[u8],
         flags: u64,
     ) -> io::Result<()> {
-        let mut attr: Attr = [0; 20];
-        attr[0] = self.maps[map].as_raw_fd() as u64;
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_ptr() as u64;
-        attr[3] = flags;
-        command(MAP_UPDATE, &mut attr).map(|_| ())
+        update(&self.maps[map], key, value, flags)
     }
 
     /// Sets an entry of map number `map`.
     pub(crate) fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let mut attr: Attr = [0; 20];
-        attr[0] = self.maps[map].as_raw_fd() as u64;
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_ptr() as u64;
-        command(MAP_UPDATE, &mut attr).map(|_| ())
+        update(&self.maps[map], key, value, 0)
     }
 }
 
-fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
+/// What `map` holds under `key`, `size` bytes of it; `None` where there is no entry.
+pub(crate) fn lookup(map: &OwnedFd, key: &[u8], size: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; size];
+    let mut attr: Attr = [0; 20];
+    attr[0] = map.as_raw_fd() as u64;
+    attr[1] = key.as_ptr() as u64;
+    attr[2] = value.as_mut_ptr() as u64;
+    Ok(found(command(MAP_LOOKUP, &mut attr))?.map(|_| value))
+}
+
+/// Takes a value out of a queue or a stack; `None` where it is empty.
+pub(crate) fn take(map: &OwnedFd, size: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; size];
+    let mut attr: Attr = [0; 20];
+    attr[0] = map.as_raw_fd() as u64;
+    attr[2] = value.as_mut_ptr() as u64;
+    Ok(found(command(MAP_TAKE, &mut attr))?.map(|_| value))
+}
+
+/// Sets an entry, with the kernel's flags.
+pub(crate) fn update(map: &OwnedFd, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
+    let mut attr: Attr = [0; 20];
+    attr[0] = map.as_raw_fd() as u64;
+    attr[1] = key.as_ptr() as u64;
+    attr[2] = value.as_ptr() as u64;
+    attr[3] = flags;
+    command(MAP_UPDATE, &mut attr).map(|_| ())
+}
+
+/// Every key of a map, `size` bytes each.
+pub(crate) fn keys(map: &OwnedFd, size: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut keys: Vec<Vec<u8>> = vec![];
+    loop {
+        let mut next = vec![0; size];
+        let mut attr: Attr = [0; 20];
+        attr[0] = map.as_raw_fd() as u64;
+        attr[1] = keys.last().map_or(0, |k| k.as_ptr() as u64);
+        attr[2] = next.as_mut_ptr() as u64;
+        if found(command(MAP_NEXT_KEY, &mut attr))?.is_none() {
+            return Ok(keys);
+        }
+        keys.push(next);
+    }
+}
+
+/// The map that the kernel numbers so: what looking up a map of maps gives.
+pub(crate) fn map_by_id(id: u32) -> io::Result<OwnedFd> {
+    let mut attr: Attr = [0; 20];
+    attr[0] = u64::from(id);
+    bpf(MAP_BY_ID, &mut attr)
+}
+
+/// `None` where there is no such entry.
+fn found(result: io::Result<i32>) -> io::Result<Option<i32>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+pub(crate) fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
     let inner = spec.inner.as_deref().map(create).transpose()?;
     let mut attr: Attr = [0; 20];
     attr[8] = spec.extra;

@@ -52,7 +52,7 @@ pub(crate) const CASES: &[Refused] = &[
     refused!(
         "half of a packet pointer compared",
         Cause::PointerComparison { .. },
-        "r2 = *(u32 *)(r1 + 0)\n w3 = w2\n r0 = 1\n if r3 == 0 goto out\n out:\n exit",
+        "r2 = *(u32 *)(r1 + 0)\n w3 = w2\n r0 = 1\n if r3 == 64 goto out\n out:\n exit",
         LEAK
     ),
     refused!(
