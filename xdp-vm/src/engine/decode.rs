@@ -2,6 +2,7 @@
 //! made that names a register there is not, or goes to a place outside the program, so that the
 //! engine's own state is sound whatever the program.
 
+use super::fused::fuse;
 use super::op::{Kind, Op};
 use crate::helpers::{self, helper};
 use crate::insn::{
@@ -37,6 +38,7 @@ pub(super) fn decode(
         slot += width(insns, notes, slot);
     }
     ops.push(TRAP);
+    fuse(&mut ops);
     Ok(ops)
 }
 

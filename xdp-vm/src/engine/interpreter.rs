@@ -2,6 +2,9 @@
 //! proved.
 #![allow(unsafe_code)]
 
+use super::arithmetic::{
+    arsh32, arsh64, div32, div64, mod32, mod64, sdiv32, sdiv64, smod32, smod64,
+};
 use super::atomics::{Change, change32, change64, compare32, compare64};
 use super::op::{Kind, Op};
 use crate::buff::XdpBuff;
@@ -112,6 +115,150 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
             };
         }
 
+        // The operation after the last one.
+        macro_rules! next {
+            () => {{
+                // SAFETY: a superinstruction stands where its whole sequence is.
+                let op = unsafe { &*pc };
+                // SAFETY: as above.
+                pc = unsafe { pc.add(1) };
+                op
+            }};
+        }
+        // A superinstruction. In hand: `$v`, the value for register `$at`, which is not written yet,
+        // and `$w`, the one that was made before it.
+        macro_rules! fused {
+            (any $kind:ident $($rest:tt)*) => {{
+                let value = made!(op $kind dst!(), src!());
+                fused!(@ value (op.dst) value; $($rest)*)
+            }};
+            (store_any $kind:ident $($rest:tt)*) => {{
+                fused!(@write op $kind src!());
+                fused!(@@ $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident;) => { *regs.at($at) = $v };
+            (@ $v:ident ($at:expr) $w:ident; , any $kind:ident $($rest:tt)*) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                let value = made!(next $kind *regs.at(next.dst), *regs.at(next.src));
+                fused!(@ value (next.dst) $v; $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , same $kind:ident $($rest:tt)*) => {{
+                #[allow(unused_variables, reason = "operands in hand may be all it has")]
+                let next = next!();
+                let value = made!(next $kind $v, *regs.at(next.src));
+                fused!(@ value ($at) $w; $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , with $kind:ident $($rest:tt)*) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                let value = made!(next $kind *regs.at(next.dst), $v);
+                fused!(@ value (next.dst) $v; $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , back $kind:ident $($rest:tt)*) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                let value = made!(next $kind $w, *regs.at(next.src));
+                fused!(@ value (next.dst) $v; $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , both $kind:ident $($rest:tt)*) => {{
+                #[allow(unused_variables, reason = "operands in hand may be all it has")]
+                let next = next!();
+                let value = made!(next $kind $v, $w);
+                fused!(@ value ($at) $w; $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , test $kind:ident) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                fused!(@jump next holds!(next $kind $v, *regs.at(next.src)))
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , test_with $kind:ident) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                fused!(@jump next holds!(next $kind *regs.at(next.dst), $v))
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , test_any $kind:ident) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                fused!(@jump next holds!(next $kind *regs.at(next.dst), *regs.at(next.src)))
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , store $kind:ident $($rest:tt)*) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                fused!(@write next $kind $v);
+                fused!(@@ $($rest)*)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , jump Jump) => {{
+                *regs.at($at) = $v;
+                let next = next!();
+                fused!(@jump next true)
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , exit Exit) => {{
+                *regs.at($at) = $v;
+                exit!()
+            }};
+            (@ $v:ident ($at:expr) $w:ident; , look_up CallLookup) => {{
+                *regs.at($at) = $v;
+                next!();
+                look_up!()
+            }};
+            // Nothing in hand.
+            (@@) => {
+                ()
+            };
+            (@@ , any $kind:ident $($rest:tt)*) => {{
+                let next = next!();
+                let value = made!(next $kind *regs.at(next.dst), *regs.at(next.src));
+                fused!(@ value (next.dst) value; $($rest)*)
+            }};
+            (@@ , store_any $kind:ident $($rest:tt)*) => {{
+                let next = next!();
+                fused!(@write next $kind *regs.at(next.src));
+                fused!(@@ $($rest)*)
+            }};
+            (@write $op:ident $kind:ident $src:expr) => {{
+                let at = pointer(regs.at($op.dst).wrapping_add_signed(i64::from($op.off)));
+                let (store, value) = written!($op $kind $src);
+                // SAFETY: the verifier proved that the bytes are the program's to write.
+                unsafe { store(at, value) }
+            }};
+            (@jump $op:ident $test:expr) => {
+                if $test {
+                    // SAFETY: `decode` checked the target.
+                    pc = unsafe { pc.offset($op.off as isize) };
+                }
+            };
+        }
+        macro_rules! look_up {
+            () => {{
+                let slot = env.cpu.slot();
+                // SAFETY: the verifier proved that r1 is a map and r2 a key of it.
+                let value = unsafe {
+                    let (map, key) = (map(regs.0[1]), pointer(regs.0[2]));
+                    match map.storage() {
+                        Storage::Array(array) => array.lookup(slot, key),
+                        _ => map.lookup_raw(slot, key),
+                    }
+                };
+                regs.0[0] = value.expose_provenance() as u64;
+            }};
+        }
+        macro_rules! exit {
+            () => {{
+                if depth == 0 {
+                    return regs.0[0] as u32;
+                }
+                depth -= 1;
+                let call = &env.cpu.calls[depth];
+                [regs.0[6], regs.0[7], regs.0[8], regs.0[9]] = call.saved;
+                regs.0[10] += FRAME as u64;
+                // SAFETY: it was a place in `ops` when it was put there.
+                pc = unsafe { ops.as_ptr().add(call.return_to as usize) };
+            }};
+        }
+
+        macro_rules! dispatch {
+            ($($name:ident: { $($steps:tt)* })*) => {
         match op.kind {
             Kind::Add64X => alu64x!(u64::wrapping_add),
             Kind::Add64K => alu64k!(u64::wrapping_add),
@@ -292,18 +439,7 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
                     )
                 };
             }
-            Kind::CallLookup => {
-                let slot = env.cpu.slot();
-                // SAFETY: the verifier proved that r1 is a map and r2 a key of it.
-                let value = unsafe {
-                    let (map, key) = (map(regs.0[1]), pointer(regs.0[2]));
-                    match map.storage() {
-                        Storage::Array(array) => array.lookup(slot, key),
-                        _ => map.lookup_raw(slot, key),
-                    }
-                };
-                regs.0[0] = value.expose_provenance() as u64;
-            }
+            Kind::CallLookup => look_up!(),
             Kind::TailCall => {
                 // SAFETY: the verifier proved that r2 is a program array.
                 if unsafe { helpers::maps::tail_call(env.cpu, regs.0[2], regs.0[3] as u32) } {
@@ -325,19 +461,14 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
                 regs.0[10] -= FRAME as u64;
                 jump!();
             }
-            Kind::Exit => {
-                if depth == 0 {
-                    return regs.0[0] as u32;
-                }
-                depth -= 1;
-                let call = &env.cpu.calls[depth];
-                [regs.0[6], regs.0[7], regs.0[8], regs.0[9]] = call.saved;
-                regs.0[10] += FRAME as u64;
-                // SAFETY: it was a place in `ops` when it was put there.
-                pc = unsafe { ops.as_ptr().add(call.return_to as usize) };
-            }
+            Kind::Exit => exit!(),
             Kind::Trap => return ABORTED,
+
+            $(Kind::$name => fused!($($steps)*),)*
         }
+            };
+        }
+        superinstructions!(dispatch);
     }
 }
 
@@ -356,70 +487,3 @@ impl Registers {
 
 /// `XDP_ABORTED`.
 pub(super) const ABORTED: u32 = 0;
-
-// Division by zero gives zero, and the remainder is then what was divided. The one quotient that
-// overflows, of the lowest number by -1, is that number, its remainder zero (RFC 9669, 4.1).
-
-fn div64(a: u64, b: u64) -> u64 {
-    a.checked_div(b).unwrap_or(0)
-}
-
-fn div32(a: u32, b: u32) -> u32 {
-    a.checked_div(b).unwrap_or(0)
-}
-
-fn mod64(a: u64, b: u64) -> u64 {
-    a.checked_rem(b).unwrap_or(a)
-}
-
-fn mod32(a: u32, b: u32) -> u32 {
-    a.checked_rem(b).unwrap_or(a)
-}
-
-fn sdiv64(a: u64, b: u64) -> u64 {
-    match b {
-        0 => 0,
-        b => a
-            .cast_signed()
-            .wrapping_div(b.cast_signed())
-            .cast_unsigned(),
-    }
-}
-
-fn sdiv32(a: u32, b: u32) -> u32 {
-    match b {
-        0 => 0,
-        b => a
-            .cast_signed()
-            .wrapping_div(b.cast_signed())
-            .cast_unsigned(),
-    }
-}
-
-fn smod64(a: u64, b: u64) -> u64 {
-    match b {
-        0 => a,
-        b => a
-            .cast_signed()
-            .wrapping_rem(b.cast_signed())
-            .cast_unsigned(),
-    }
-}
-
-fn smod32(a: u32, b: u32) -> u32 {
-    match b {
-        0 => a,
-        b => a
-            .cast_signed()
-            .wrapping_rem(b.cast_signed())
-            .cast_unsigned(),
-    }
-}
-
-fn arsh64(a: u64, b: u64) -> u64 {
-    a.cast_signed().wrapping_shr(b as u32).cast_unsigned()
-}
-
-fn arsh32(a: u32, b: u32) -> u32 {
-    a.cast_signed().wrapping_shr(b).cast_unsigned()
-}

@@ -1,9 +1,15 @@
 //! Running verified programs. [`Executable`] joins a program to its maps; `decode` turns its
-//! instructions into operations, `interpreter` runs them. The other engine, the compiler, is the
+//! instructions into operations, `fused` makes one of several, `interpreter` runs them. The other
+//! engine, the compiler, is the
 //! module `jit`.
 
+mod arithmetic;
 mod atomics;
 mod decode;
+#[macro_use]
+mod fused;
+#[cfg(test)]
+mod fused_tests;
 mod interpreter;
 mod op;
 #[cfg(test)]

@@ -16,10 +16,13 @@ pub(crate) struct Op {
 
 const _: () = assert!(size_of::<Op>() == 16);
 
+/// The kinds: those listed here, and one for each row of the table of [superinstructions](super::fused).
+macro_rules! kinds {
+    ($($name:ident: { $($steps:tt)* })*) => {
 /// What an operation does. Of arithmetic and jumps there are four: 64 or 32 bits wide, the second
 /// operand a register (`X`) or the immediate (`K`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u16)]
 #[rustfmt::skip]
 pub(crate) enum Kind {
     Add64X, Add64K, Add32X, Add32K,
@@ -78,4 +81,13 @@ pub(crate) enum Kind {
     Exit,
     /// Never reached.
     Trap,
+
+    $(
+        /// This operation and those after it, as one.
+        $name,
+    )*
 }
+    };
+}
+
+superinstructions!(kinds);
