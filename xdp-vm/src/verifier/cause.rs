@@ -193,6 +193,9 @@ impl Cause {
             BeforePacket { .. } => {
                 "compare the offset that was added with 0, or make it unsigned".into()
             }
+            NotMemory { kind, .. } | ArgumentMemory { kind, .. } if kind.contains("moved") => {
+                "load `data` and `data_end` again after the call that moves the packet".into()
+            }
             MaybeNull { reg } => {
                 format!("compare r{reg} with null (`if (!p) return ...;`) before using it")
             }

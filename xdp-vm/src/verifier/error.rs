@@ -213,6 +213,7 @@ pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
         }
         Kind::PacketEnd => "is the packet's end".into(),
         Kind::PacketLow => "is the low half of an address in the packet".into(),
+        Kind::PacketMoved => "points to where the packet was before it moved".into(),
         Kind::Stack(_) => {
             let (lo, hi) = reg.offsets();
             format!("points to the stack, at byte {}", range(lo, hi))

@@ -37,7 +37,7 @@ pub(super) fn arithmetic(
     if left.kind.is_pointer() && right.kind.is_pointer() {
         // A distance within one packet says nothing of where it is; nor does its low half.
         let halves = left.kind == Kind::PacketLow || right.kind == Kind::PacketLow;
-        let distance = operation == op::SUB && left.kind.is_packet() && right.kind.is_packet();
+        let distance = operation == op::SUB && of_one_packet(left.kind, right.kind);
         return if distance && !(wide && halves) {
             Ok(Reg::scalar(Scalar::of_size(if wide { 8 } else { 4 })))
         } else {
@@ -210,10 +210,16 @@ pub(super) fn compare(
         // Two places of one map: how it lays out its values is not where it is.
         return Ok(Verdict::Open);
     }
-    if !(left.kind.is_packet() && right.kind.is_packet()) {
+    if !of_one_packet(left.kind, right.kind) {
         return Err(refused);
     }
     Ok(packet_proof(relation, left, right))
+}
+
+/// True for two pointers into the packet as it is, or into the packet as it was before it moved.
+fn of_one_packet(left: Kind, right: Kind) -> bool {
+    let both = left.is_packet() && right.is_packet();
+    both && (left == Kind::PacketMoved) == (right == Kind::PacketMoved)
 }
 
 /// True for a pointer to the start of a region.

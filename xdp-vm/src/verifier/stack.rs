@@ -264,14 +264,6 @@ impl Stack {
         }
     }
 
-    pub(super) fn void_packet_pointers(&mut self) {
-        for k in 0..self.slots.len() {
-            if self.slots[k].holds_pointer() && self.slots[k].reg.kind.is_packet() {
-                self.slot_mut(k).scrub();
-            }
-        }
-    }
-
     /// From here on, numbers come from the state now stored.
     pub(super) fn restart(&mut self, depth: usize) {
         self.written = 0;

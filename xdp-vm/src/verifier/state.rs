@@ -48,6 +48,8 @@ pub enum Kind {
     /// The low half of an address in the packet, as a 32-bit move leaves it: good for a distance of
     /// 32 bits, and for nothing else.
     PacketLow,
+    /// An address in the packet from before it moved: good for a distance, and for nothing else.
+    PacketMoved,
     /// Into the stack of the frame with this depth.
     Stack(u32),
 }
@@ -58,10 +60,13 @@ impl Kind {
         !matches!(self, Kind::Uninit | Kind::Scalar)
     }
 
-    /// True for pointers that a moved packet makes void.
+    /// True for pointers into the packet.
     pub fn is_packet(self) -> bool {
-        use Kind::{Packet, PacketEnd, PacketLow, PacketMeta};
-        matches!(self, Packet | PacketMeta | PacketEnd | PacketLow)
+        use Kind::{Packet, PacketEnd, PacketLow, PacketMeta, PacketMoved};
+        matches!(
+            self,
+            Packet | PacketMeta | PacketEnd | PacketLow | PacketMoved
+        )
     }
 
     /// The kind in words.
@@ -78,6 +83,7 @@ impl Kind {
             Kind::PacketMeta => "a pointer to the packet's metadata",
             Kind::PacketEnd => "the packet's end",
             Kind::PacketLow => "the low half of a packet pointer",
+            Kind::PacketMoved => "a packet pointer from before the packet moved",
             Kind::Stack(_) => "a stack pointer",
         }
     }
@@ -326,16 +332,14 @@ impl State {
         }
     }
 
-    /// The packet moved: no pointer into it holds.
+    /// The packet moved: no pointer into it holds. How far apart two of them were is still known, as
+    /// the buffer is the same, and programs compute lengths of it.
     pub(super) fn void_packet_pointers(&mut self) {
-        for frame in &mut self.frames {
-            for reg in &mut frame.regs {
-                if reg.kind.is_packet() {
-                    *reg = Reg::UNINIT;
-                }
+        self.for_each(|reg| {
+            if reg.kind.is_packet() && reg.kind != Kind::PacketLow {
+                *reg = Reg::pointer(Kind::PacketMoved);
             }
-            frame.stack.void_packet_pointers();
-        }
+        });
     }
 }
 
@@ -373,6 +377,7 @@ impl fmt::Display for Reg {
             Kind::PacketMeta => "pkt_meta",
             Kind::PacketEnd => "pkt_end",
             Kind::PacketLow => "pkt_low",
+            Kind::PacketMoved => "pkt_moved",
             Kind::Stack(_) => "fp",
         };
         f.write_str(name)?;

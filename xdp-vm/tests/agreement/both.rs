@@ -22,8 +22,10 @@ pub(crate) enum Left {
         ours: Option<String>,
         theirs: Option<String>,
     },
-    /// The kernel does not make its maps, or does not run it; or it is bound to differ.
+    /// The kernel does not make its maps, or does not run it.
     Unasked(String),
+    /// They differ: where.
+    Differ(String),
 }
 
 /// What a comparison came by.
@@ -44,9 +46,6 @@ struct Both {
 }
 
 /// Runs `program` on `count` packets on both sides and compares verdicts, packets and, in the end, maps.
-///
-/// # Panics
-/// Where they differ, with the packet.
 pub(crate) fn compare(object: &Object, program: &Program, count: usize) -> Result<Compared, Left> {
     let mut rng = Rng::with_seed(0x1dd);
     let mut both = Both::load(object, program, processor::pin(), &mut rng)?;
@@ -56,30 +55,28 @@ pub(crate) fn compare(object: &Object, program: &Program, count: usize) -> Resul
         let expected = match both.theirs.run(&packet) {
             Ok(expected) => expected,
             Err(e) if n == 0 => return Err(Left::Unasked(format!("test run: {e}"))),
-            Err(e) => panic!("{}: test run: {e}, on {packet:02x?}", program.name),
+            Err(e) => return Err(Left::Differ(format!("test run: {e}, on {packet:02x?}"))),
         };
         for (engine, bench) in &mut both.ours {
             let (verdict, _, after) = bench.run_with_meta(&packet);
             let got = (verdict, after);
-            assert!(
-                got == expected,
-                "{}, {engine:?}, packet {n}: verdict {}, the kernel's {}\nbefore: {packet:02x?}\n\
-                 after:  {:02x?}\nkernel: {:02x?}",
-                program.name,
-                got.0,
-                expected.0,
-                got.1,
-                expected.1
-            );
+            if got != expected {
+                return Err(Left::Differ(format!(
+                    "{engine:?}, packet {n}: verdict {}, the kernel's {}\nbefore: {packet:02x?}\n\
+                     after:  {:02x?}\nkernel: {:02x?}",
+                    got.0, expected.0, got.1, expected.1
+                )));
+            }
         }
         *verdicts.entry(expected.0).or_default() += 1;
     }
     let mut entries = 0;
     for (engine, bench) in &both.ours {
         for (index, map) in bench.maps.iter().enumerate() {
-            let place = format!("{}, {engine:?}", program.name);
             let theirs = &both.theirs.maps()[index];
-            entries += maps::compare(&place, map, theirs, &both.filled[index]);
+            entries += maps::compare(map, theirs, &both.filled[index]).map_err(|place| {
+                Left::Differ(format!("{engine:?}, map {}, {place}", map.name()))
+            })?;
         }
     }
     Ok(Compared { verdicts, entries })

@@ -104,6 +104,7 @@ fn objects_agree(what: &str, objects: &[PathBuf]) -> Option<usize> {
                     let (verdicts, entries) = (done.verdicts, done.entries);
                     eprintln!("{name}: {count} packets, {entries} entries, verdicts {verdicts:?}");
                 }
+                Err(Left::Differ(place)) => wrong.push(format!("{name}: {place}")),
                 Err(Left::Unasked(why)) => eprintln!("{name}: left out: {why}"),
                 Err(Left::Refused {
                     ours: Some(ours),

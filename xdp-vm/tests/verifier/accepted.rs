@@ -411,6 +411,23 @@ pub(crate) const CASES: &[Accepted] = &[
          exit",
     ),
     case(
+        "the length that the packet had before its tail moved",
+        "r6 = r1
+         r7 = *(u32 *)(r1 + 0)
+         r8 = *(u32 *)(r1 + 4)
+         *(u64 *)(r10 - 8) = r8
+         r2 = 4
+         call 65
+         r9 = *(u64 *)(r10 - 8)
+         r9 -= r7
+         r0 = 1
+         if r9 > 100 goto out
+         if r7 > r8 goto out
+         r0 = 2
+         out:
+         exit",
+    ),
+    case(
         "the distance of two packet pointers is a number",
         "r2 = *(u32 *)(r1 + 0)
          r3 = *(u32 *)(r1 + 4)

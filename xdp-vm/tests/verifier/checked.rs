@@ -228,6 +228,11 @@ impl Machine<'_> {
     }
 
     /// The packet's bytes that an access touches, or why not.
+    /// Both into the packet as it is, or both as it was before some move.
+    fn of_one_packet(&self, a: Region, b: Region) -> bool {
+        (moves(a) == Some(self.moves)) == (moves(b) == Some(self.moves))
+    }
+
     fn packet_range(&self, region: Region, off: i64, size: i64) -> Step<()> {
         let (moves, low, high) = match region {
             Region::Packet(m) => (m, 0, self.packet.len() as i64),
@@ -446,7 +451,7 @@ impl Machine<'_> {
             (Value::Ptr(r, a), Value::Ptr(s, b))
                 if i.op() == alu::SUB
                     && moves(r).is_some()
-                    && moves(r) == moves(s)
+                    && self.of_one_packet(r, s)
                     && (!wide || whole(r) && whole(s)) =>
             {
                 let n = a.wrapping_sub(b) as u64;
@@ -503,7 +508,9 @@ impl Machine<'_> {
             (Value::Num(0), Value::Ptr(r, o)) if wide && equality(i.op()) && whole(r) => {
                 (0, BASE.wrapping_add(o as u64))
             }
-            (Value::Ptr(r, a), Value::Ptr(s, b)) if wide && (packet(r, s) || same_stack(r, s)) => {
+            (Value::Ptr(r, a), Value::Ptr(s, b))
+                if wide && (packet(r, s) && self.of_one_packet(r, s) || same_stack(r, s)) =>
+            {
                 (BASE.wrapping_add(a as u64), BASE.wrapping_add(b as u64))
             }
             (Value::Ptr(Region::Value(m), a), Value::Ptr(Region::Value(n), b))
@@ -790,7 +797,7 @@ fn whole(r: Region) -> bool {
 }
 
 fn packet(a: Region, b: Region) -> bool {
-    moves(a).is_some() && moves(a) == moves(b) && whole(a) && whole(b)
+    moves(a).is_some() && moves(b).is_some() && whole(a) && whole(b)
 }
 
 fn same_stack(a: Region, b: Region) -> bool {

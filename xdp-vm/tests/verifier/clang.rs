@@ -125,7 +125,7 @@ fn faulty_programs_in_c_are_refused() {
                     | ("padding", Cause::StackRangeUninitialised { .. })
                     | ("index_too_large", Cause::MapValueBounds { .. })
                     | ("endless", Cause::InfiniteLoop | Cause::Budget { .. })
-                    | ("stale", Cause::UninitialisedRegister { .. })
+                    | ("stale", Cause::NotMemory { .. })
                     | ("address", Cause::PointerStored { .. })
             );
             assert!(right, "{how}, {name}:\n{e}");

@@ -227,7 +227,7 @@ pub(crate) const CASES: &[Refused] = &[
     ),
     refused!(
         "packet pointers are void after adjust_head",
-        Cause::UninitialisedRegister { reg: 7 },
+        Cause::NotMemory { reg: 7, .. },
         "r6 = r1
          r7 = *(u32 *)(r1 + 0)
          r3 = *(u32 *)(r1 + 4)
@@ -243,19 +243,72 @@ pub(crate) const CASES: &[Refused] = &[
     ),
     refused!(
         "and so are those spilled, after adjust_tail in a callee",
-        Cause::StackUninitialised { .. },
+        Cause::NotMemory { reg: 7, .. },
         "r7 = *(u32 *)(r1 + 0)
          *(u64 *)(r10 - 8) = r7
          call shrink
          r7 = *(u64 *)(r10 - 8)
-         r0 = r7
+         r0 = *(u8 *)(r7 + 0)
          exit
          shrink:
          r2 = -4
          call 65
          r0 = 0
+         exit"
+    ),
+    refused!(
+        "a comparison of pointers from before the packet moved proves nothing",
+        Cause::NotMemory { reg: 7, .. },
+        "r6 = r1
+         r7 = *(u32 *)(r1 + 0)
+         r8 = *(u32 *)(r1 + 4)
+         r2 = 4
+         call 44
+         r4 = r7
+         r0 = 1
+         if r4 >= r8 goto out
+         r0 = *(u8 *)(r7 + 0)
+         out:
+         exit"
+    ),
+    refused!(
+        "nor can one with the new end be made",
+        Cause::PointerComparison { .. },
+        "r6 = r1
+         r7 = *(u32 *)(r1 + 0)
+         r2 = 4
+         call 44
+         r8 = *(u32 *)(r6 + 4)
+         r0 = 1
+         if r7 >= r8 goto out
+         r0 = 2
+         out:
          exit",
-        STACK
+        LEAK
+    ),
+    refused!(
+        "the distance between where the packet was and is",
+        Cause::PointerArithmetic { .. },
+        "r6 = r1
+         r7 = *(u32 *)(r1 + 0)
+         r2 = 4
+         call 44
+         r8 = *(u32 *)(r6 + 4)
+         r8 -= r7
+         r0 = 2
+         exit"
+    ),
+    refused!(
+        "a pointer from before the packet moved, moved itself",
+        Cause::PointerArithmetic { .. },
+        "r7 = *(u32 *)(r1 + 0)\n r2 = 4\n call 44\n r7 += 14\n r0 = 1\n exit",
+        LEAK
+    ),
+    refused!(
+        "a pointer from before the packet moved, returned",
+        Cause::PointerReturned { .. },
+        "r7 = *(u32 *)(r1 + 0)\n r2 = 4\n call 44\n r0 = r7\n exit",
+        LEAK
     ),
     refused!(
         "the packet's end is not memory",
@@ -1048,7 +1101,7 @@ pub(crate) const CASES: &[Refused] = &[
     ),
     refused!(
         "metadata used after it was moved",
-        Cause::UninitialisedRegister { reg: 7 },
+        Cause::NotMemory { reg: 7, .. },
         "r7 = *(u32 *)(r1 + 8)
          r2 = -4
          call 54
@@ -1057,7 +1110,7 @@ pub(crate) const CASES: &[Refused] = &[
     ),
     refused!(
         "a packet pointer after a tail call",
-        Cause::UninitialisedRegister { reg: 7 },
+        Cause::NotMemory { reg: 7, .. },
         "r7 = *(u32 *)(r1 + 0)
          r2 = map 9
          r3 = 0
