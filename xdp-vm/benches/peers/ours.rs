@@ -49,7 +49,8 @@ fn make(programs: &Programs, name: &str, engine: Engine) -> Result<Box<dyn Peer>
 }
 
 impl Ours {
-    #[inline]
+    /// In line, as the machine's own code is called from the loop that takes the time.
+    #[inline(always)]
     fn run(&mut self) -> u32 {
         // The same each time, which the compiler of the benchmark is not to know.
         let len = black_box(self.len);

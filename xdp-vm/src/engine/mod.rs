@@ -1,7 +1,6 @@
 //! Running verified programs. [`Executable`] joins a program to its maps; `decode` turns its
 //! instructions into operations, `fused` makes one of several, `interpreter` runs them. The other
-//! engine, the compiler, is the
-//! module `jit`.
+//! engine, the compiler, is the module `jit`.
 
 mod arithmetic;
 mod atomics;
@@ -212,18 +211,29 @@ impl Executable {
         cpu.start();
         // SAFETY: made from a verified program with these maps, which live as long as `self`, and the
         // slot is one of theirs.
-        let mut r0 = unsafe { self.body.form.run(cpu, buff) };
-        // Each program that a tail call goes to starts from here.
-        while let Some(next) = cpu.next.take() {
-            // SAFETY: the address of a program in an array of a map that lives: see `Programs`. The
-            // array took only programs whose maps have the slots of its own.
-            r0 = unsafe {
-                let body = std::ptr::with_exposed_provenance::<Body>(next.get());
-                (*body).form.run(cpu, buff)
-            };
+        let r0 = unsafe { self.body.form.run(cpu, buff) };
+        match cpu.next {
+            None => r0,
+            Some(_) => run_tail_calls(r0, cpu, buff),
         }
-        r0
     }
+}
+
+/// Runs the program that a tail call went to, and those that its tail calls go to. Out of the way of
+/// programs that make none, which are run in line.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code)]
+fn run_tail_calls(mut r0: u32, cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u32 {
+    while let Some(next) = cpu.next.take() {
+        // SAFETY: the address of a program in an array of a map that lives: see `Programs`. The
+        // array took only programs whose maps have the slots of its own.
+        r0 = unsafe {
+            let body = std::ptr::with_exposed_provenance::<Body>(next.get());
+            (*body).form.run(cpu, buff)
+        };
+    }
+    r0
 }
 
 impl Form {
