@@ -4,14 +4,16 @@
 //! All run the same sources (`programs/`) on the same packet, in turns: a round times each once, and
 //! a figure is the median of the rounds, so that what disturbs the machine disturbs all of them. The
 //! spread is that of the middle half of the rounds. Programs are compiled by clang when the benchmark
-//! starts (`CLANG` names another).
+//! starts (`CLANG` names another). What the crate promises of its engines is judged at the end.
 
+mod compile;
 mod kernel;
 mod native;
 mod ours;
 mod programs;
 mod rbpf_vm;
 mod sbpf_vm;
+mod targets;
 
 use std::time::Instant;
 
@@ -58,7 +60,7 @@ const PEERS: [(&str, Make); 8] = [
     ("kernel", kernel::make),
 ];
 
-struct Column {
+pub(crate) struct Column {
     peer: &'static str,
     program: &'static str,
     engine: Box<dyn Peer>,
@@ -82,6 +84,8 @@ fn main() {
         .iter_mut()
         .for_each(|c| c.times.sort_by(f64::total_cmp));
     report(&columns);
+    targets::report(&columns);
+    compile::report();
 }
 
 /// All that can run, warmed up, with as many runs a turn as fill it.
@@ -145,7 +149,7 @@ fn report(columns: &[Column]) {
                         _ => find(peer, NOTHING).map_or(0.0, |t| quantile(t, 0.5)),
                     };
                     let time = quantile(times, 0.5) - harness;
-                    let spread = (quantile(times, 0.75) - quantile(times, 0.25)) / 2.0;
+                    let spread = targets::half_spread(times);
                     let ratio = find(NATIVE, program).map_or(f64::NAN, |t| time / quantile(t, 0.5));
                     format!("{time:.1} ±{spread:.1} ({ratio:.2})")
                 });
@@ -163,6 +167,6 @@ fn report(columns: &[Column]) {
 }
 
 /// Of sorted times.
-fn quantile(times: &[f64], q: f64) -> f64 {
+pub(crate) fn quantile(times: &[f64], q: f64) -> f64 {
     times[((times.len() - 1) as f64 * q).round() as usize]
 }
