@@ -6,6 +6,11 @@
 //! spread is that of the middle half of the rounds. Programs are compiled by clang when the benchmark
 //! starts (`CLANG` names another). What the crate promises of its engines is judged at the end.
 
+#[allow(dead_code)] // the tests use more of it
+#[path = "../../tests/verifier/asm.rs"]
+mod asm;
+#[path = "../../tests/verifier/kernel.rs"]
+mod bpf;
 mod compile;
 mod kernel;
 mod native;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use xdp_vm::insn::{CLASS_JMP, call, imm64, jmp};
 use xdp_vm::{Insn, MapSpec, Program, Slot};
@@ -54,8 +55,9 @@ pub(crate) fn may_be_asked() -> bool {
 pub(crate) struct Loaded {
     program: OwnedFd,
     maps: Rc<Vec<OwnedFd>>,
-    /// Instructions that its verifier followed.
-    processed: u64,
+    /// Instructions that its verifier followed, and how long that took it by its own account.
+    pub(crate) processed: u64,
+    pub(crate) verification: Duration,
 }
 
 /// Loads `program` as XDP and throws it away again. Errors are of the asking, not of the program.
@@ -121,10 +123,19 @@ pub(crate) fn load_on(
         Ok(loaded) => Ok(loaded),
         Err(_) => load_bytes(&bytes, STORY)?,
     };
-    Ok(loaded.map(|(program, processed)| Loaded {
-        program,
-        maps: fds.clone(),
-        processed,
+    Ok(loaded.map(|(program, statistics)| {
+        // `verification time N usec`, `processed N insns ...`.
+        let number_after = |word| {
+            let mut words = statistics.split_whitespace();
+            words.find(|w| *w == word);
+            words.next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        Loaded {
+            program,
+            maps: fds.clone(),
+            processed: number_after("processed"),
+            verification: Duration::from_micros(number_after("time")),
+        }
     }))
 }
 
@@ -132,8 +143,8 @@ pub(crate) fn load_on(
 const STORY: u64 = 1;
 const STATISTICS: u64 = 4;
 
-/// The program and the instructions followed, or the end of the log.
-fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, u64), String>> {
+/// The program and what the log says of it, or the end of the log.
+fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, String), String>> {
     let license = c"GPL";
     let mut log = vec![0u8; 1 << 22];
     let mut attr: Attr = [0; 20];
@@ -146,12 +157,7 @@ fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, u64), Str
     let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
     let text = String::from_utf8_lossy(&log[..end]);
     match result {
-        Ok(program) => {
-            let mut words = text.split_whitespace();
-            words.find(|w| *w == "processed");
-            let processed = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            Ok(Ok((program, processed)))
-        }
+        Ok(program) => Ok(Ok((program, text.into_owned()))),
         Err(e) if e.raw_os_error() == Some(libc::EPERM) && text.is_empty() => Err(e),
         Err(e) => {
             let tail: Vec<&str> = text.lines().rev().take(4).collect();
@@ -174,6 +180,18 @@ impl Loaded {
         command(PROG_TEST_RUN, &mut attr)?;
         after.truncate((attr[1] >> 32) as usize);
         Ok(((attr[0] >> 32) as u32, after))
+    }
+
+    /// Runs the program that often on a packet: what it returned last, and nanoseconds a run by the
+    /// kernel's account.
+    pub(crate) fn repeat(&self, packet: &[u8], runs: u32) -> io::Result<(u32, u32)> {
+        let mut attr: Attr = [0; 20];
+        attr[0] = self.program.as_raw_fd() as u64;
+        attr[1] = packet.len() as u64;
+        attr[2] = packet.as_ptr() as u64;
+        attr[4] = u64::from(runs);
+        command(PROG_TEST_RUN, &mut attr)?;
+        Ok(((attr[0] >> 32) as u32, (attr[4] >> 32) as u32))
     }
 
     /// What map number `map` holds under `key`, `size` bytes of it; `None` where there is no entry.
