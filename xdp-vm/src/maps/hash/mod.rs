@@ -19,18 +19,22 @@
 //! key too.
 #![allow(unsafe_code)]
 
+mod chain;
+mod elements;
+mod lru;
+
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::flags;
 use super::layout::{self, Layout, MAX_KEY, ZERO_SEED};
 use crate::errno::Errno;
 use crate::memory::{self, Block};
 use crate::{MapKind, MapSpec};
+use chain::{END, REPLACED};
+use lru::Lru;
 
-/// Marks the end of a chain; the other bits are the bucket's number.
-const END: u32 = 1 << 31;
 const KEY_WORDS: usize = MAX_KEY as usize / 8;
 
 /// A hash map.
@@ -58,19 +62,6 @@ pub(crate) struct Hash {
     lru: Option<Lru>,
 }
 
-/// What an LRU hash knows of its elements.
-#[derive(Debug)]
-struct Lru {
-    /// By element: [`FREE`], [`USED`] or [`RECENT`].
-    marks: Block,
-    /// The element that the hand is at, counted on without end.
-    hand: AtomicU32,
-}
-
-const FREE: u8 = 0;
-const USED: u8 = 1;
-const RECENT: u8 = 2;
-
 /// Where the values are.
 #[derive(Debug)]
 enum Values {
@@ -85,38 +76,8 @@ enum Values {
     },
 }
 
-/// Links are the number of an element + 1, or [`END`] and a bucket. Zeroed memory is an empty bucket.
-#[repr(C)]
-struct Bucket {
-    first: AtomicU32,
-    /// The lowest bit: somebody changes the chain. The others: how often an element was replaced.
-    state: AtomicU32,
-}
-
 /// Times that an update of a full LRU hash makes room, before others are taken to be too many.
 const EVICTIONS: u32 = 64;
-
-const LOCKED: u32 = 1;
-const REPLACED: u32 = 2;
-
-/// The start of an element; key and value follow.
-#[repr(C)]
-struct Element {
-    next: AtomicU32,
-    hash: AtomicU32,
-    version: AtomicU32,
-    next_free: AtomicU32,
-}
-
-const _: () = assert!(size_of::<Element>() as u64 == layout::HEADER);
-const _: () = assert!(size_of::<Bucket>() as u64 == layout::BUCKET);
-
-/// An element that held a key, at the version when it did.
-#[derive(Clone, Copy)]
-struct Found {
-    element: u32,
-    version: u32,
-}
 
 impl Hash {
     /// `None` where memory is short.
@@ -396,136 +357,6 @@ impl Hash {
         Ok(old.is_none())
     }
 
-    /// Takes an entry out of an LRU hash that was not looked up of late. False where there is none to
-    /// take, and for other hashes.
-    fn evict(&self) -> bool {
-        let Some(lru) = &self.lru else {
-            return false;
-        };
-        // The first time round takes their marks from those that were looked up.
-        for _ in 0..2 * u64::from(self.total) {
-            let element = lru.hand.fetch_add(1, Ordering::Relaxed) % self.total;
-            let mark = lru.mark(element);
-            match mark.load(Ordering::Relaxed) {
-                RECENT => mark.store(USED, Ordering::Relaxed),
-                USED if self.remove(element) => return true,
-                _ => {}
-            }
-        }
-        false
-    }
-
-    /// Deletes the entry that the element holds, where it holds one.
-    fn remove(&self, element: u32) -> bool {
-        let hash = self.element(element).hash.load(Ordering::Relaxed);
-        let _lock = self.lock(hash);
-        if !self.unlink(hash, element) {
-            return false;
-        }
-        self.release(element);
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        true
-    }
-
-    /// Fills an unused element and puts it at the head of its chain.
-    fn publish(&self, element: u32, key: &[u64], hash: u32, write: &impl Fn(u32, bool)) {
-        let head = self.element(element);
-        let version = head.version.load(Ordering::Relaxed);
-        head.version.store(version | 1, Ordering::Relaxed);
-        // Who sees any of what follows sees that the version is odd.
-        fence(Ordering::Release);
-        for (i, &word) in key.iter().enumerate() {
-            // SAFETY: inside the element's key, which is a whole number of words.
-            unsafe { memory::store64(self.key(element).add(8 * i), word) };
-        }
-        write(element, true);
-        head.hash.store(hash, Ordering::Relaxed);
-        let bucket = self.bucket(hash & self.mask);
-        let first = match bucket.first.load(Ordering::Relaxed) {
-            0 => END | (hash & self.mask),
-            first => first,
-        };
-        head.next.store(first, Ordering::Release);
-        head.version
-            .store((version | 1).wrapping_add(1), Ordering::Release);
-        bucket.first.store(element + 1, Ordering::Release);
-        if let Some(lru) = &self.lru {
-            lru.mark(element).store(USED, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes an element out of its chain; false where it is not in it. Its own link stays, for those
-    /// who stand on it.
-    fn unlink(&self, hash: u32, element: u32) -> bool {
-        let mut place = &self.bucket(hash & self.mask).first;
-        loop {
-            let link = place.load(Ordering::Relaxed);
-            if link == 0 || link & END != 0 {
-                return false;
-            }
-            let next = &self.element(link - 1).next;
-            if link == element + 1 {
-                place.store(next.load(Ordering::Relaxed), Ordering::Release);
-                return true;
-            }
-            place = next;
-        }
-    }
-
-    /// The element that holds `key`.
-    #[inline(always)]
-    fn find(&self, key: &[u64], hash: u32) -> Option<Found> {
-        let number = hash & self.mask;
-        let bucket = self.bucket(number);
-        'again: loop {
-            let state = bucket.state.load(Ordering::Acquire);
-            let mut link = bucket.first.load(Ordering::Acquire);
-            if link == 0 {
-                return None;
-            }
-            loop {
-                if link & END != 0 {
-                    fence(Ordering::Acquire);
-                    let replaced = (bucket.state.load(Ordering::Relaxed) ^ state) & !LOCKED != 0;
-                    // In another bucket's chain: led there by an element that was recycled.
-                    if link != END | number || replaced {
-                        continue 'again;
-                    }
-                    return None;
-                }
-                let element = self.element(link - 1);
-                let version = element.version.load(Ordering::Acquire);
-                if element.hash.load(Ordering::Relaxed) == hash && self.key_is(link - 1, key) {
-                    let found = Found {
-                        element: link - 1,
-                        version,
-                    };
-                    if version & 1 == 0 && self.unchanged(found) {
-                        return Some(found);
-                    }
-                    continue 'again;
-                }
-                link = element.next.load(Ordering::Acquire);
-            }
-        }
-    }
-
-    /// True where the element still is of the use that it was found in.
-    #[inline(always)]
-    fn unchanged(&self, found: Found) -> bool {
-        fence(Ordering::Acquire);
-        self.element(found.element).version.load(Ordering::Relaxed) == found.version
-    }
-
-    #[inline(always)]
-    fn key_is(&self, element: u32, key: &[u64]) -> bool {
-        let own = self.key(element);
-        key.iter().enumerate().all(|(i, &word)| {
-            // SAFETY: inside the element's key, which is a whole number of words.
-            unsafe { memory::load64(own.add(8 * i)) == word }
-        })
-    }
-
     #[inline(always)]
     fn hash(&self, key: &[u64]) -> u32 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -562,149 +393,5 @@ impl Hash {
                 }
             }
         }
-    }
-
-    /// An element that nobody uses.
-    fn take(&self) -> Option<u32> {
-        let mut free = self.free.load(Ordering::Acquire);
-        while free as u32 != 0 {
-            let element = free as u32 - 1;
-            let next = self.element(element).next_free.load(Ordering::Relaxed);
-            let changed = (free >> 32).wrapping_add(1) << 32 | u64::from(next);
-            match self.free.compare_exchange_weak(
-                free,
-                changed,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(element),
-                Err(now) => free = now,
-            }
-        }
-        self.fresh
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                (n < self.total).then_some(n + 1)
-            })
-            .ok()
-    }
-
-    /// Gives an element back.
-    fn release(&self, element: u32) {
-        if let Some(lru) = &self.lru {
-            lru.mark(element).store(FREE, Ordering::Relaxed);
-        }
-        let mut free = self.free.load(Ordering::Relaxed);
-        loop {
-            self.element(element)
-                .next_free
-                .store(free as u32, Ordering::Relaxed);
-            let changed = (free >> 32).wrapping_add(1) << 32 | u64::from(element + 1);
-            match self.free.compare_exchange_weak(
-                free,
-                changed,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => free = now,
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn bucket(&self, number: u32) -> &Bucket {
-        let offset = number as usize * size_of::<Bucket>();
-        // SAFETY: callers mask the number, so it is inside the block, which is aligned, zeroed at
-        // first, and only accessed as buckets.
-        unsafe { &*self.buckets.base().add(offset).cast::<Bucket>() }
-    }
-
-    #[inline(always)]
-    fn element(&self, number: u32) -> &Element {
-        // SAFETY: numbers come from `take`, so it is inside the block; the first bytes of an element
-        // are aligned to 8, zeroed at first, and only accessed as this.
-        unsafe {
-            &*self
-                .elements
-                .base()
-                .add(self.offset(number))
-                .cast::<Element>()
-        }
-    }
-
-    #[inline(always)]
-    fn key(&self, number: u32) -> *mut u8 {
-        let offset = self.offset(number) + layout::HEADER as usize;
-        self.elements.base().wrapping_add(offset)
-    }
-
-    #[inline(always)]
-    fn value(&self, cpu: u32, number: u32) -> *mut u8 {
-        match &self.values {
-            Values::Inside(at) => self.elements.base().wrapping_add(self.offset(number) + at),
-            Values::Percpu {
-                block,
-                cpu_stride,
-                value_stride,
-                ..
-            } => block
-                .base()
-                .wrapping_add(cpu as usize * cpu_stride + number as usize * value_stride),
-        }
-    }
-
-    #[inline(always)]
-    fn offset(&self, number: u32) -> usize {
-        number as usize * self.element_stride
-    }
-
-    /// Waits for the bucket and holds it.
-    fn lock(&self, hash: u32) -> Lock<'_> {
-        let state = &self.bucket(hash & self.mask).state;
-        let mut turns = 0u32;
-        loop {
-            let now = state.load(Ordering::Relaxed);
-            if now & LOCKED == 0
-                && state
-                    .compare_exchange_weak(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                return Lock(state);
-            }
-            turns += 1;
-            // The holder may have been put aside by the scheduler.
-            if turns.is_multiple_of(128) {
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
-        }
-    }
-}
-
-impl Lru {
-    #[inline(always)]
-    fn mark(&self, element: u32) -> &AtomicU8 {
-        // SAFETY: callers name an element of the map, and there is a byte for each.
-        unsafe { AtomicU8::from_ptr(self.marks.base().add(element as usize)) }
-    }
-
-    /// The element was looked up. One that went to another key meanwhile is taken for recent too: it
-    /// only stays a little longer.
-    #[inline(always)]
-    fn touch(&self, element: u32) {
-        let mark = self.mark(element);
-        // A line that all workers read stays in all their caches.
-        if mark.load(Ordering::Relaxed) == USED {
-            let _ = mark.compare_exchange(USED, RECENT, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-}
-
-/// A bucket that is held.
-struct Lock<'a>(&'a AtomicU32);
-
-impl Drop for Lock<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_and(!LOCKED, Ordering::Release);
     }
 }
