@@ -89,39 +89,42 @@ impl Kind {
     }
 }
 
-/// Places in the last stored state, as two sets of bits. Places that share a bit are taken together,
-/// which is safe: more is precise than need be.
+/// Places in the last stored state, as sets of bits. Places that share a bit are taken together, which
+/// is safe: more is precise than need be. It costs, though: of the two outermost functions, where
+/// objects and spills of real programs meet, no two places do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     regs: u64,
-    slots: u64,
+    slots: [u64; 2],
 }
 
 impl Origin {
     /// Nowhere: constants, and what was loaded from memory.
-    pub const NONE: Origin = Origin { regs: 0, slots: 0 };
+    pub const NONE: Origin = Origin {
+        regs: 0,
+        slots: [0; 2],
+    };
 
     /// Register `reg` of the frame at `depth`.
     pub fn reg(depth: usize, reg: usize) -> Self {
         Origin {
             regs: 1 << ((depth * 10 + reg) % 64),
-            slots: 0,
+            slots: [0; 2],
         }
     }
 
     /// Stack slot `slot` of the frame at `depth`.
     pub fn slot(depth: usize, slot: usize) -> Self {
-        Origin {
-            regs: 0,
-            slots: 1 << ((depth * 17 + slot) % 64),
-        }
+        let mut slots = [0; 2];
+        slots[depth % 2] = 1 << ((depth / 2 * 21 + slot) % 64);
+        Origin { regs: 0, slots }
     }
 
     /// Both.
     pub fn union(self, o: Origin) -> Self {
         Origin {
             regs: self.regs | o.regs,
-            slots: self.slots | o.slots,
+            slots: [self.slots[0] | o.slots[0], self.slots[1] | o.slots[1]],
         }
     }
 
@@ -129,13 +132,14 @@ impl Origin {
     pub fn minus(self, o: Origin) -> Self {
         Origin {
             regs: self.regs & !o.regs,
-            slots: self.slots & !o.slots,
+            slots: [self.slots[0] & !o.slots[0], self.slots[1] & !o.slots[1]],
         }
     }
 
     /// True where they share a place.
     pub fn meets(self, o: Origin) -> bool {
-        self.regs & o.regs != 0 || self.slots & o.slots != 0
+        let shared = self.slots[0] & o.slots[0] | self.slots[1] & o.slots[1];
+        self.regs & o.regs != 0 || shared != 0
     }
 
     /// True for nowhere.
@@ -220,13 +224,20 @@ impl Reg {
     }
 
     /// A low part of the number, `bits` wide: equal to the whole, and so still linked to its
-    /// equals, where it fits.
+    /// equals, where it fits. Where nothing more is known of it than its width, that comes from
+    /// nowhere.
     pub fn truncated(&self, bits: u32) -> Reg {
         let scalar = self.scalar.truncate(bits);
         let id = if scalar == self.scalar { self.id } else { 0 };
+        let origin = if scalar == Scalar::of_size(bits / 8) {
+            Origin::NONE
+        } else {
+            self.origin
+        };
         Reg {
             scalar,
             id,
+            origin,
             ..*self
         }
     }

@@ -154,19 +154,29 @@ fn arithmetic(state: &mut State, i: &Insn) -> Result<(), Cause> {
     let out = if itself && matches!(i.op(), op::XOR | op::SUB) {
         Reg::constant(0)
     } else {
+        let scalar = alu::binary(i.op(), i.off == 1, wide, left.scalar, right.scalar);
         Reg {
-            origin: left.origin.union(right.origin),
-            ..Reg::scalar(alu::binary(
-                i.op(),
-                i.off == 1,
-                wide,
-                left.scalar,
-                right.scalar,
-            ))
+            origin: origin(i, wide, &left, &right, &scalar),
+            ..Reg::scalar(scalar)
         }
     };
     state.set(i.dst, out);
     Ok(())
+}
+
+/// Where the result of arithmetic comes from. What is known of it whatever an operand is does not come
+/// from that operand: of `x % 36` that it is below 36, of `x & 7` that it is at most 7. A decision that
+/// hangs on the result then asks nothing of `x`, which would keep paths apart that differ in it.
+fn origin(i: &Insn, wide: bool, left: &Reg, right: &Reg, result: &Scalar) -> Origin {
+    let both = left.origin.union(right.origin);
+    if both.is_none() || *result == Scalar::of_size(if wide { 8 } else { 4 }) {
+        return Origin::NONE;
+    }
+    if !matches!(i.op(), op::AND | op::MOD | op::RSH) {
+        return both;
+    }
+    let any = alu::binary(i.op(), i.off == 1, wide, Scalar::UNKNOWN, right.scalar);
+    if any == *result { right.origin } else { both }
 }
 
 /// A move: the copy stays linked to what it was copied from.
@@ -199,6 +209,9 @@ fn assign(state: &mut State, i: &Insn, wide: bool) -> Result<(), Cause> {
         out.scalar = value.scalar.sign_extend(i.off as u32);
         if out.scalar != value.scalar {
             out.id = 0;
+        }
+        if out.scalar == Scalar::UNKNOWN.sign_extend(i.off as u32) {
+            out.origin = Origin::NONE;
         }
     }
     if !wide {

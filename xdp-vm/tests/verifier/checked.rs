@@ -509,7 +509,12 @@ impl Machine<'_> {
                 (0, BASE.wrapping_add(o as u64))
             }
             (Value::Ptr(r, a), Value::Ptr(s, b))
-                if wide && (packet(r, s) && self.of_one_packet(r, s) || same_stack(r, s)) =>
+                if wide && same_stack(r, s)
+                    || (if wide {
+                        packet(r, s)
+                    } else {
+                        both_in_packets(r, s)
+                    }) && self.of_one_packet(r, s) =>
             {
                 (BASE.wrapping_add(a as u64), BASE.wrapping_add(b as u64))
             }
@@ -797,7 +802,11 @@ fn whole(r: Region) -> bool {
 }
 
 fn packet(a: Region, b: Region) -> bool {
-    moves(a).is_some() && moves(b).is_some() && whole(a) && whole(b)
+    both_in_packets(a, b) && whole(a) && whole(b)
+}
+
+fn both_in_packets(a: Region, b: Region) -> bool {
+    moves(a).is_some() && moves(b).is_some()
 }
 
 fn same_stack(a: Region, b: Region) -> bool {

@@ -69,6 +69,19 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
          out:
          exit",
     ),
+    accepted(
+        "halves of packet pointers compared",
+        "r0 = 1
+         r2 = *(u32 *)(r1 + 0)
+         r3 = *(u32 *)(r1 + 4)
+         if w2 == w3 goto out
+         if w2 > w3 goto out
+         w4 = w2
+         if w4 < w3 goto out
+         r0 = 2
+         out:
+         exit",
+    ),
 ];
 
 pub(crate) const REFUSED: &[Refused] = &[
@@ -113,5 +126,17 @@ pub(crate) const REFUSED: &[Refused] = &[
         text: "r0 = 1\n r2 = *(u32 *)(r1 + 0)\n if w2 s> 0 goto out\n r0 = 2\n out:\n exit",
         cause: |c| matches!(c, Cause::PointerComparison { .. }),
         kernel: LEAK,
+    },
+    Refused {
+        name: "halves of packet pointers compared prove no byte",
+        text: "r0 = 1
+         r2 = *(u32 *)(r1 + 0)
+         r3 = *(u32 *)(r1 + 4)
+         if w2 >= w3 goto out
+         r0 = *(u8 *)(r2 + 0)
+         out:
+         exit",
+        cause: |c| matches!(c, Cause::PacketBounds { .. }),
+        kernel: Same,
     },
 ];

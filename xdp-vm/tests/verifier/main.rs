@@ -8,6 +8,7 @@ mod clang;
 mod comparisons;
 mod fuzz;
 mod kernel;
+mod pruning;
 mod refused;
 
 use xdp_vm::verifier::{Cause, Config, verify};
@@ -86,11 +87,13 @@ pub(crate) fn maps() -> Vec<MapSpec> {
 }
 
 fn accepted() -> impl Iterator<Item = &'static Accepted> {
-    accepted::CASES.iter().chain(comparisons::ACCEPTED)
+    let all = [accepted::CASES, comparisons::ACCEPTED, pruning::ACCEPTED];
+    all.into_iter().flatten()
 }
 
 fn refused() -> impl Iterator<Item = &'static Refused> {
-    refused::CASES.iter().chain(comparisons::REFUSED)
+    let all = [refused::CASES, comparisons::REFUSED, pruning::REFUSED];
+    all.into_iter().flatten()
 }
 
 #[test]
