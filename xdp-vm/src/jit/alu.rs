@@ -253,7 +253,7 @@ impl Compiler<'_> {
     }
 
     /// True where the next slot is reached from this one only.
-    fn may_fuse(&self, slot: usize) -> bool {
+    pub(super) fn may_fuse(&self, slot: usize) -> bool {
         !self.flow.is_target[slot + 1]
             && !is_dead(self.notes, slot + 1)
             && self.flow.functions.iter().all(|f| f.start != slot + 1)

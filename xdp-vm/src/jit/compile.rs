@@ -161,7 +161,8 @@ impl Compiler<'_> {
                     slot += 1;
                     continue;
                 }
-                let slots = match self.fused(slot) {
+                let fused = self.fused(slot).or_else(|| self.fused_lookup(slot));
+                let slots = match fused {
                     Some(slots) => slots,
                     None => self.insn(slot, function, index == 0).ok_or(Refused(slot))?,
                 };
@@ -324,7 +325,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    fn jump(&mut self, slot: usize, condition: Option<Cond>, distance: i32) {
+    pub(super) fn jump(&mut self, slot: usize, condition: Option<Cond>, distance: i32) {
         let short = !self.long[slot];
         self.code.jump(condition, short);
         self.jumps.push(Jump {

@@ -1,7 +1,7 @@
 //! The just-in-time compiler for x86-64.
 //!
-//! `flow` looks at the program, `compile` (with `alu`, `access` and `call`) writes its code with the
-//! instructions of `emit`, `memory` holds it. Registers, traps and calling conventions are those of
+//! `flow` looks at the program, `compile` (with `alu`, `access`, `call` and `lookup`) writes its code
+//! with the instructions of `emit`, `memory` holds it. Registers, traps and calling conventions are those of
 //! x86-64 on Linux and its kin; elsewhere the interpreter serves.
 
 mod access;
@@ -10,6 +10,7 @@ mod call;
 mod compile;
 mod emit;
 mod flow;
+mod lookup;
 mod memory;
 mod perf_map;
 #[cfg(test)]

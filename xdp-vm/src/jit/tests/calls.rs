@@ -275,3 +275,95 @@ fn profilers_find_names() {
     );
     assert_eq!(map, expected);
 }
+
+/// A lookup in an array and the comparison with null behind it are one: with either jump, with and
+/// without an entry, on each worker, and where the comparison is also reached from elsewhere.
+#[test]
+fn lookups_in_arrays_and_their_null_checks() {
+    for (kind, value_size) in [
+        (MapKind::Array, 8),
+        (MapKind::Array, 24),
+        (MapKind::PercpuArray, 8),
+    ] {
+        let spec = MapSpec {
+            kind,
+            key_size: 4,
+            value_size,
+            max_entries: 3,
+            ..MapSpec::default()
+        };
+        let maps = Maps::create(&[spec], 2).unwrap();
+        let map = maps.at(0).unwrap();
+        for index in 0..3u32 {
+            let value = |cpu: u64| {
+                let mut value = (100 + u64::from(index) + 10 * cpu).to_le_bytes().to_vec();
+                value.resize(value_size as usize, 0xee);
+                value
+            };
+            let key = index.to_le_bytes();
+            match kind {
+                MapKind::Array => map.update(&key, &value(0), Update::Any),
+                _ => map.update_percpu(&key, &[&value(0), &value(1)], Update::Any),
+            }
+            .unwrap();
+        }
+        // All there is, as digits of a number.
+        for case in 0..5 * 2 * 2 * 2 * 4i32 {
+            let (index, case) = (case % 5, case / 5);
+            let (op, case) = ([jmp::JEQ, jmp::JNE][case as usize % 2], case / 2);
+            let (from_elsewhere, case) = (case % 2 == 1, case / 2);
+            let (cpu, store) = (case.cast_unsigned() % 2, case / 2);
+            let found = [insn(0x61, 0, 0, 0, 0), EXIT];
+            let lost = [insn(ALU64 | insn::alu::ADD, 0, 0, 0, 7), EXIT];
+            let (next, far) = match op {
+                jmp::JEQ => (found, lost),
+                _ => (lost, found),
+            };
+            let address = [
+                insn(ALU64 | insn::alu::MOV | X, 2, 10, 0, 0),
+                insn(ALU64 | insn::alu::ADD, 2, 0, 0, -4),
+            ];
+            let key = match store {
+                0 | 1 => vec![insn(0x62, 10, 0, -4, index)],
+                // Through a register, one of them that of the result.
+                2 => vec![mov(0, index), insn(0x63, 10, 0, -4, 0)],
+                _ => vec![mov(3, index), insn(0x63, 10, 3, -4, 0)],
+            };
+            let mut insns = vec![mov(0, 5)];
+            match store {
+                0 => insns.extend([&address[..], &key].concat()),
+                _ => insns.extend([&key, &address[..]].concat()),
+            }
+            insns.extend([insn(0x18, 1, imm64::MAP, 0, 0), insn(0, 0, 0, 0, 0)]);
+            if from_elsewhere {
+                // To the comparison, with null.
+                insns.extend([mov(0, 0), insn(insn::CLASS_JMP | jmp::JEQ, 0, 0, 1, 0)]);
+            }
+            insns.push(insn(0x85, 0, call::HELPER, 0, 1));
+            insns.push(insn(insn::CLASS_JMP | op, 0, 0, 2, 0));
+            insns.extend(next);
+            insns.extend(far);
+            let verified = trusted(insns, &[], &maps);
+            let expected = match (from_elsewhere || index > 2, kind) {
+                (true, _) => 7,
+                (_, MapKind::Array) => 100 + index as u32,
+                _ => 100 + index as u32 + 10 * cpu,
+            };
+            for (options, features) in variants() {
+                let jit = Jit::with_features(&verified, &maps, &options, features).unwrap();
+                let mut bytes = [0; 64];
+                let mut buff = XdpBuff::new(&mut bytes, 0, 64).unwrap();
+                let mut worker = Cpu::new(cpu);
+                let result = run_jit(&jit, &maps, &mut worker, &mut buff);
+                let text = listing(&verified.program().insns);
+                assert_eq!(
+                    result, expected,
+                    "{kind:?}, worker {cpu}, {options:?}:\n{text}"
+                );
+                // The key is where the program put it.
+                let key = &stack_of(&worker)[STACK - 4..];
+                assert_eq!(key, index.to_le_bytes(), "{text}");
+            }
+        }
+    }
+}
