@@ -10,6 +10,8 @@ mod asm;
 mod both;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/clang.rs"]
+mod compiler;
 #[path = "../verifier/kernel.rs"]
 mod kernel;
 #[path = "../kernel_source/mod.rs"]
@@ -17,6 +19,7 @@ mod kernel_source;
 mod maps;
 mod packets;
 mod processor;
+mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -68,6 +71,25 @@ fn selftests_agree() {
     }
     let agreed = objects_agree("the kernel's selftests", &objects);
     assert!(agreed.is_none_or(|n| n >= 30), "hardly any: {agreed:?}");
+}
+
+/// Load balancers, checksums, headers in loops, generated programs of 20,000 instructions and of 30
+/// functions: as both sides accept them all, all must be compared.
+#[test]
+fn programs_of_strangers_kinds_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let (objects, wanted) = written::objects(folder.path());
+    let found = objects.iter().map(|path| {
+        let object = Object::parse(&std::fs::read(path).unwrap()).unwrap();
+        object.programs.len()
+    });
+    let programs = found.sum();
+    eprintln!("{} of {wanted} objects, {programs} programs", objects.len());
+    let agreed = objects_agree("programs of strangers' kinds", &objects);
+    assert!(
+        agreed.is_none_or(|n| n == programs),
+        "{agreed:?} of {programs}"
+    );
 }
 
 /// Compares every program of the objects; those that both sides refuse are left out. Gives how many were

@@ -1,13 +1,12 @@
 //! What clang makes of C, for each version of the instruction set that it knows. Where there is no
 //! clang for BPF, or no libbpf headers, the test says so and goes without.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use xdp_vm::Object;
 use xdp_vm::verifier::{Cause, Config, verify};
 
-use crate::{checked, kernel};
+use crate::{checked, compiler, kernel};
 
 /// Compilers to try, as Debian names them.
 const COMPILERS: [&str; 2] = ["clang", "clang-19"];
@@ -22,7 +21,7 @@ fn objects(source: &str) -> Vec<(String, Object)> {
     for compiler in COMPILERS {
         for version in VERSIONS {
             let how = format!("{compiler} -mcpu={version}");
-            match compile(compiler, version, &source) {
+            match compiler::compile(compiler, version, &source) {
                 Ok(bytes) => match Object::parse(&bytes) {
                     Ok(object) => out.push((how, object)),
                     Err(e) => panic!("{how}: {e}"),
@@ -32,47 +31,6 @@ fn objects(source: &str) -> Vec<(String, Object)> {
         }
     }
     out
-}
-
-fn compile(compiler: &str, version: &str, source: &Path) -> Result<Vec<u8>, String> {
-    let name = source.file_stem().and_then(|n| n.to_str()).unwrap_or("x");
-    let object: PathBuf = std::env::temp_dir().join(format!(
-        "ixdp-verifier-{}-{compiler}-{version}-{name}.o",
-        std::process::id()
-    ));
-    let machine = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let output = Command::new(compiler)
-        .args([
-            "-target",
-            "bpf",
-            "-O2",
-            "-g",
-            "-Wall",
-            "-Wno-unused-command-line-argument",
-        ])
-        .arg(format!("-mcpu={version}"))
-        .args(["-idirafter", &machine])
-        .arg("-c")
-        .arg(source)
-        .arg("-o")
-        .arg(&object)
-        .output()
-        .map_err(|e| e.to_string())?;
-    let bytes = std::fs::read(&object).map_err(|e| e.to_string());
-    let _ = std::fs::remove_file(&object);
-    if output.status.success() {
-        return bytes;
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let wanting = [
-        "unknown target CPU",
-        "file not found",
-        "unable to create target",
-    ];
-    match text.lines().find(|l| wanting.iter().any(|w| l.contains(w))) {
-        Some(line) => Err(line.to_string()),
-        None => panic!("{source:?} does not compile with {compiler} {version}:\n{text}"),
-    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod asm;
 mod checked;
 mod clang;
 mod comparisons;
+#[path = "../common/clang.rs"]
+mod compiler;
 mod fuzz;
 mod kernel;
 mod pruning;
