@@ -71,6 +71,8 @@ macro_rules! superinstructions {
             Load16Swap: { any Load16, same Swap16 }
             Load32Swap: { any Load32, same Swap32 }
             Load64Swap: { any Load64, same Swap64 }
+            MovAnd32: { any Mov32X, same And32K }
+            MovAnd64: { any Mov64X, same And64K }
             Load8And: { any Load8, same And32K }
             Load16And: { any Load16, same And32K }
             Load8Lsh32: { any Load8, same Lsh32K }
@@ -81,9 +83,23 @@ macro_rules! superinstructions {
             LshOr64: { any Lsh64K, same Or64X }
             Extend: { any Lsh64K, same Rsh64K }
             ExtendSigned: { any Lsh64K, same Arsh64K }
-            // Hashes.
-            Rotate: { any Mov64X, same Rsh64K }
-            Rotate32: { any Mov32X, same Rsh32K }
+            // Hashes: rotations, and what they are mixed with.
+            Rotate32: { any Mov32X, same Rsh32K, any Mov32X, same Lsh32K, both Or32X }
+            RotateBack32: { any Mov32X, same Lsh32K, any Mov32X, same Rsh32K, both Or32X }
+            Rotate64: { any Mov64X, same Rsh64K, any Mov64X, same Lsh64K, both Or64X }
+            RotateBack64: { any Mov64X, same Lsh64K, any Mov64X, same Rsh64K, both Or64X }
+            MovRsh64: { any Mov64X, same Rsh64K }
+            MovRsh32: { any Mov32X, same Rsh32K }
+            MovLsh64: { any Mov64X, same Lsh64K }
+            MovLsh32: { any Mov32X, same Lsh32K }
+            SubXor32: { any Sub32X, same Xor32X }
+            XorSub32: { any Xor32X, same Sub32X }
+            AddSubXor32: { any Add32X, any Sub32X, same Xor32X }
+            AddSub32: { any Add32X, any Sub32X }
+            XorXor32: { any Xor32X, same Xor32X }
+            AddMov32: { any Add32X, with Mov32X }
+            SubMov32: { any Sub32X, with Mov32X }
+            XorMov32: { any Xor32X, with Mov32X }
             LshXor: { any Lsh64K, same Xor64X }
             LshXorAdd: { any Lsh64K, same Xor64X, same Add64K }
             XorAdd: { any Xor64X, same Add64K }
@@ -97,6 +113,7 @@ macro_rules! superinstructions {
             AddFold32: { any Add32X, with Mov32X, same Rsh32K, back And32K, both Add32X }
             Fold32: { any Mov32X, same Rsh32K, any And32K, both Add32X }
             Fold64: { any Mov64X, same Rsh64K, any And64K, both Add64X }
+            MovAdd32: { any Mov32X, same Add32X }
             AndAdd32: { any And32K, same Add32X }
             AndAdd64: { any And64K, same Add64X }
             // From one place to another.
@@ -104,6 +121,10 @@ macro_rules! superinstructions {
             Copy16: { any Load16, store StoreX16 }
             Copy32: { any Load32, store StoreX32 }
             Copy64: { any Load64, store StoreX64 }
+            ConstantLoad32: { any Mov64K, with Load32 }
+            ConstantLoad64: { any Mov64K, with Load64 }
+            Constants: { any Mov64K, any Mov64K }
+            Load8Load8: { any Load8, any Load8 }
             Load32Load32: { any Load32, any Load32 }
             Load64Load64: { any Load64, any Load64 }
             StoreStore64: { store_any StoreX64, store_any StoreX64 }
@@ -113,6 +134,7 @@ macro_rules! superinstructions {
             CountBy: { any Load64, same Add64X, store StoreX64 }
             // A verdict, or a constant before a jump.
             MovExit32: { any Mov32K, exit Exit }
+            MoveExit32: { any Mov32X, exit Exit }
             MovExit64: { any Mov64K, exit Exit }
             MovJump32: { any Mov32K, jump Jump }
             MovJump64: { any Mov64K, jump Jump }
@@ -154,10 +176,14 @@ macro_rules! made {
     ($op:ident Add32K $dst:expr, $src:expr) => {
         u64::from(($dst as u32).wrapping_add($op.imm as u32))
     };
+    ($op:ident Sub32X $dst:expr, $src:expr) => {
+        u64::from(($dst as u32).wrapping_sub($src as u32))
+    };
     ($op:ident And64K $dst:expr, $src:expr) => { $dst & $op.imm };
     ($op:ident And32K $dst:expr, $src:expr) => { u64::from($dst as u32 & $op.imm as u32) };
     ($op:ident Or64X $dst:expr, $src:expr) => { $dst | $src };
     ($op:ident Or32X $dst:expr, $src:expr) => { u64::from($dst as u32 | $src as u32) };
+    ($op:ident Xor32X $dst:expr, $src:expr) => { u64::from($dst as u32 ^ $src as u32) };
     ($op:ident Xor64X $dst:expr, $src:expr) => { $dst ^ $src };
     ($op:ident Lsh64K $dst:expr, $src:expr) => { $dst.wrapping_shl($op.imm as u32) };
     ($op:ident Lsh32K $dst:expr, $src:expr) => {

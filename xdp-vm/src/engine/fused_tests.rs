@@ -58,6 +58,10 @@ impl Bench {
     /// Operations that are linked as the sequence asks, but for registers that must differ.
     fn operations(&mut self, sequence: &[(Link, Kind)]) -> Vec<Op> {
         let looks_up = sequence.iter().any(|s| s.1 == Kind::CallLookup);
+        // Through the value before, which has to be an address then.
+        let loads = sequence
+            .iter()
+            .any(|s| matches!(s, (Link::With, Kind::Load32 | Kind::Load64)));
         let mut ops = Vec::new();
         let (mut at, mut before) = (0, 0);
         for &(link, kind) in sequence {
@@ -80,6 +84,7 @@ impl Bench {
                 | Kind::StoreK64 => (op.dst, op.off) = (BASE, self.rng.i32(0..32)),
                 Kind::Mov64X if looks_up => (op.dst, op.src) = (2, BASE),
                 Kind::Add64K if looks_up => (op.dst, op.imm) = (2, self.rng.u64(..32)),
+                Kind::Mov64K if loads => op.imm = self.packet.as_ptr().expose_provenance() as u64,
                 Kind::Mov64K if looks_up => (op.dst, op.imm) = (1, self.map()),
                 _ => {}
             }
