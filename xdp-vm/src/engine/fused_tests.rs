@@ -216,3 +216,35 @@ fn what_is_not_linked_is_not_fused() {
         assert_eq!(ops.map(|op| op.kind), [first.kind, second.kind]);
     }
 }
+
+#[test]
+fn a_jump_into_a_sequence_runs_the_rest_of_it() {
+    let op = |kind, dst, src, off, imm| Op {
+        kind,
+        dst,
+        src,
+        off,
+        imm,
+    };
+    let mut ops = [
+        op(Kind::Mov64K, 2, 0, 0, 10),
+        op(Kind::Mov64K, 1, 0, 0, 1),
+        op(Kind::Jeq64K, 2, 0, 1, 10),
+        op(Kind::Mov64X, 1, 2, 0, 0),
+        op(Kind::Add64K, 1, 0, 0, 5),
+        op(Kind::Mov64X, 0, 1, 0, 0),
+        op(Kind::Exit, 0, 0, 0, 0),
+        op(Kind::Trap, 0, 0, 0, 0),
+    ];
+    fuse(&mut ops);
+    assert_eq!(ops[3].kind, Kind::Lea);
+    let run = |ops: &[Op]| {
+        let mut bytes = [0; 64];
+        let mut buff = XdpBuff::new(&mut bytes, 0, 64).unwrap();
+        // SAFETY: nothing is accessed; registers are below r10, jumps inside `ops`.
+        unsafe { interpreter::run(ops, &mut Cpu::new(0), &mut buff) }
+    };
+    assert_eq!(run(&ops), 6);
+    ops[2].imm = 11;
+    assert_eq!(run(&ops), 15);
+}
