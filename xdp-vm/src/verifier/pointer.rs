@@ -224,9 +224,11 @@ fn of_one_packet(left: Kind, right: Kind) -> bool {
     both && (left == Kind::PacketMoved) == (right == Kind::PacketMoved)
 }
 
-/// True for a pointer to the start of a region.
+/// True for a pointer to the start of a region that is not the packet, whose pointers have rules of
+/// their own.
 fn as_it_came(reg: &Reg) -> bool {
-    reg.kind.is_pointer() && reg.off == 0 && reg.scalar.as_constant() == Some(0)
+    let pointer = reg.kind.is_pointer() && !reg.kind.is_packet();
+    pointer && reg.off == 0 && reg.scalar.as_constant() == Some(0)
 }
 
 /// What comparing two packet pointers proves. `p < end` where true proves that the byte at `p` is

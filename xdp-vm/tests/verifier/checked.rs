@@ -532,7 +532,7 @@ impl Machine<'_> {
                 (0, BASE)
             }
             (Value::Ptr(r, 0), Value::Ptr(s, 0))
-                if wide && equality(i.op()) && whole(r) && whole(s) =>
+                if wide && equality(i.op()) && moves(r).is_none() && moves(s).is_none() =>
             {
                 (BASE, BASE + u64::from(r != s))
             }

@@ -11,7 +11,8 @@ const LEAK: crate::Kernel = Differs("loaded as root, the kernel lets programs re
 macro_rules! looked_up {
     ($then:literal) => {
         concat!(
-            "*(u64 *)(r10 - 8) = 3
+            "r9 = r1
+             *(u64 *)(r10 - 8) = 3
              r1 = map 1
              r2 = r10
              r2 += -8
@@ -138,5 +139,11 @@ pub(crate) const REFUSED: &[Refused] = &[
          exit",
         cause: |c| matches!(c, Cause::PacketBounds { .. }),
         kernel: Same,
+    },
+    Refused {
+        name: "whether a value is in the packet",
+        text: looked_up!("r2 = *(u32 *)(r9 + 0)\n if r2 == r7 goto out"),
+        cause: |c| matches!(c, Cause::PointerComparison { .. }),
+        kernel: LEAK,
     },
 ];
