@@ -34,6 +34,10 @@ pub enum Arg {
     Size,
     /// As `Size`, and zero is allowed.
     SizeOrZero,
+    /// Bytes of the record that the call reserves: a number known when the program is verified.
+    RecordSize,
+    /// A record of a ring buffer as it was reserved; the call takes it away from the program.
+    Record,
 }
 
 /// What a helper leaves in r0.
@@ -46,6 +50,9 @@ pub enum Ret {
     MapValueOrNull,
     /// A value of the map among the arguments as one of the CPUs has it, or null.
     PercpuValueOrNull,
+    /// A new record of a ring buffer, of the size among the arguments, or null. The program must give
+    /// it back on every path.
+    RecordOrNull,
     /// Nothing: r0 is void.
     Nothing,
 }
@@ -200,6 +207,15 @@ pub const CONTRACTS: &[Contract] = &[
         &[Arg::Map, Arg::ReadMem, Arg::SizeOrZero, Arg::Scalar],
     )
     .on(&[MapKind::Ringbuf]),
+    row(
+        131,
+        "bpf_ringbuf_reserve",
+        &[Arg::Map, Arg::RecordSize, Arg::Scalar],
+    )
+    .gives(Ret::RecordOrNull)
+    .on(&[MapKind::Ringbuf]),
+    row(132, "bpf_ringbuf_submit", &[Arg::Record, Arg::Scalar]).gives(Ret::Nothing),
+    row(133, "bpf_ringbuf_discard", &[Arg::Record, Arg::Scalar]).gives(Ret::Nothing),
     row(134, "bpf_ringbuf_query", &[Arg::Map, Arg::Scalar]).on(&[MapKind::Ringbuf]),
     row(160, "bpf_ktime_get_coarse_ns", &[]),
     row(

@@ -38,6 +38,7 @@ macro_rules! tests_in {
             inner_maps_are_found_and_replaced,
             perf_events_reach_their_reader,
             a_ring_buffer_fills_and_tells,
+            records_are_reserved_until_the_ring_is_full,
             the_network_answers_for_its_interfaces,
             an_lru_hash_forgets_what_nobody_asks_for
         );
@@ -678,6 +679,71 @@ fn a_ring_buffer_fills_and_tells() {
         count += 1;
     });
     assert_eq!((count, lost.unwrap()), (170, 5));
+}
+
+/// A record of 100 bytes a run, discarded where the packet says so; r0 is what has been produced, or -1
+/// where there was no room.
+fn records_are_reserved_until_the_ring_is_full() {
+    let ring = [map(MapKind::Ringbuf, 0, 0, 4096)];
+    let reserve = |size: &str, flags: u32| {
+        format!(
+            "r6 = *(u32 *)(r1 + 0)
+             r7 = *(u32 *)(r1 + 4)
+             r8 = 0
+             r1 = r6
+             r1 += 1
+             if r1 > r7 goto reserve
+             r8 = *(u8 *)(r6 + 0)
+             reserve:
+             r1 = map 0
+             r2 = {size}
+             r3 = {flags}
+             call 131
+             if r0 != 0 goto there
+             r0 = -1
+             exit
+             there:
+             *(u64 *)(r0 + 0) = r8
+             *(u32 *)(r0 + 96) = r8
+             r1 = r0
+             r2 = r8
+             if r8 == 1 goto discard
+             call 132
+             goto query
+             discard:
+             call 133
+             query:
+             r1 = map 0
+             r2 = 3
+             call 134
+             exit"
+        )
+    };
+    let mut program = Both::new(&reserve("100", 0), &ring);
+    // With its header, up to a multiple of 8.
+    let whole = 112;
+    for n in 0..40 {
+        let mut packet = [0; 64];
+        packet[0] = (n % 4) as u8;
+        let expected = if n < 36 { (n + 1) * whole } else { -1 };
+        assert_eq!(program.run(&packet).0.cast_signed(), expected, "record {n}");
+    }
+    let mut seen = vec![];
+    let lost = program.map().drain(0, |record| {
+        assert_eq!((record.len(), record[0]), (100, record[96]));
+        seen.push(record[0]);
+    });
+    assert_eq!((seen, lost.unwrap()), ([0, 2, 3].repeat(9), 4));
+    let mut with_flags = Both::new(&reserve("100", 1), &ring);
+    assert_eq!(
+        with_flags.run(&[0; 64]).0.cast_signed(),
+        -1,
+        "no flags are known"
+    );
+    let mut too_long = Both::new(&reserve("4096", 0), &ring);
+    assert_eq!(too_long.run(&[0; 64]).0.cast_signed(), -1);
+    let mut absurd = Both::new(&reserve("1073741824", 0), &ring);
+    assert_eq!(absurd.run(&[0; 64]).0.cast_signed(), -1);
 }
 
 /// A host with one interface, number 9, and one route.

@@ -3,7 +3,7 @@
 use super::maps::map;
 use super::{Env, outcome};
 use crate::errno::Errno;
-use crate::maps::Storage;
+use crate::maps::{FORCE_WAKEUP, NO_WAKEUP, Ring, Storage};
 use crate::memory::pointer;
 
 /// Bits of `bpf_perf_event_output`'s flags: which buffer, all ones for the CPU's own; and how many
@@ -11,8 +11,8 @@ use crate::memory::pointer;
 const INDEX: u64 = 0xffff_ffff;
 const PACKET_LEN: u64 = 0xf_ffff << 32;
 
-/// `BPF_RB_NO_WAKEUP` and `BPF_RB_FORCE_WAKEUP`: the user looks when it likes, so nothing is woken.
-const WAKEUPS: u64 = 3;
+/// Flags that a record is put in with; those that submit one are looked at and not checked.
+const WAKEUPS: u64 = NO_WAKEUP | FORCE_WAKEUP;
 
 /// The record is the program's memory followed by the first bytes of the packet.
 pub(super) unsafe extern "C" fn perf_event_output(
@@ -65,8 +65,54 @@ pub(super) unsafe extern "C" fn ringbuf_output(
         let Storage::Ringbuf(ring) = map(r1).storage() else {
             return Errno::EINVAL.as_return();
         };
-        outcome(ring.output(&[(pointer(data).cast_const(), size as usize)]))
+        outcome(ring.output(&[(pointer(data).cast_const(), size as usize)], flags))
     }
+}
+
+/// The address of a record, or null where there is no room.
+pub(super) unsafe extern "C" fn ringbuf_reserve(
+    _: &mut Env<'_, '_>,
+    r1: u64,
+    size: u64,
+    flags: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map that outlives the run.
+    let Storage::Ringbuf(ring) = (unsafe { map(r1) }).storage() else {
+        return 0;
+    };
+    if flags != 0 {
+        return 0;
+    }
+    let record = ring.reserve(size);
+    record.map_or(0, |record| record.expose_provenance() as u64)
+}
+
+pub(super) unsafe extern "C" fn ringbuf_submit(
+    _: &mut Env<'_, '_>,
+    record: u64,
+    flags: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a record as it was reserved, given up once.
+    unsafe { Ring::commit(pointer(record), false, flags) };
+    0
+}
+
+pub(super) unsafe extern "C" fn ringbuf_discard(
+    _: &mut Env<'_, '_>,
+    record: u64,
+    flags: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: as of submitting.
+    unsafe { Ring::commit(pointer(record), true, flags) };
+    0
 }
 
 pub(super) unsafe extern "C" fn ringbuf_query(

@@ -42,7 +42,7 @@ impl Events {
             return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: the caller's promise.
-        unsafe { ring.output(&parts) }.map_err(|_| Errno::ENOSPC)
+        unsafe { ring.output(&parts, 0) }.map_err(|_| Errno::ENOSPC)
     }
 
     /// Opens entry `index` with a ring of `size` bytes, a power of two.

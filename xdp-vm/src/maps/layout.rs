@@ -154,7 +154,8 @@ fn layout(spec: &MapSpec, cpus: u32) -> Result<Layout, String> {
             return Ok(layout);
         }
         Shape::Ring => {
-            layout.values = entries;
+            // Records near its end go on behind it.
+            layout.values = 2 * entries;
             return Ok(layout);
         }
         Shape::Queue => {

@@ -51,6 +51,7 @@ pub(crate) use array::Array;
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_imports))]
 pub(crate) use array::ArrayShape;
 pub(crate) use hash::Hash;
+pub(crate) use ring::{FORCE_WAKEUP, NO_WAKEUP, Ring};
 
 use bloom::Bloom;
 use events::Events;
@@ -58,7 +59,6 @@ use lpm::Lpm;
 use nested::Nested;
 use programs::Programs;
 use queue::Queue;
-use ring::Ring;
 use targets::Targets;
 
 use crate::errno::Errno;

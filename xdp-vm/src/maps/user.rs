@@ -2,9 +2,10 @@
 //! kernel's system call would answer is an error that names the map.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::layout::{RDONLY, WRONLY};
-use super::{Map, MapError, Storage, Update, flags, nested};
+use super::{Map, MapError, Ring, Storage, Update, flags, nested};
 use crate::errno::Errno;
 use crate::{Executable, MapSpec};
 
@@ -260,14 +261,30 @@ impl Map {
     /// # Errors
     /// Another kind of map, or an entry that was not opened (`ENOENT`).
     pub fn drain(&self, index: u32, f: impl FnMut(&[u8])) -> Result<u64, MapError> {
+        let ring = self.ring(index, "drain")?;
+        ring.drain(f);
+        Ok(ring.lost())
+    }
+
+    /// Waits for records of a ring buffer or of entry `index` of a perf event array, at most so long.
+    /// True where some may be there: there were bytes already (perhaps of a record that is not yet
+    /// committed), or a program woke who waits. The kernel's rules decide when one does: where its record
+    /// is the next to be taken out, unless its flags say otherwise (`BPF_RB_NO_WAKEUP`,
+    /// `BPF_RB_FORCE_WAKEUP`).
+    ///
+    /// # Errors
+    /// As [`Map::drain`].
+    pub fn wait(&self, index: u32, most: Duration) -> Result<bool, MapError> {
+        Ok(self.ring(index, "wait")?.wait(most))
+    }
+
+    fn ring(&self, index: u32, operation: &'static str) -> Result<&Ring, MapError> {
         let ring = match &self.storage {
             Storage::Events(events) => events.ring(index),
             Storage::Ringbuf(ring) => (index == 0).then_some(ring),
             _ => return Err(self.no("records")),
         };
-        let ring = ring.ok_or_else(|| self.failed("drain", Errno::ENOENT))?;
-        ring.drain(f);
-        Ok(ring.lost())
+        ring.ok_or_else(|| self.failed(operation, Errno::ENOENT))
     }
 
     /// True where the map's entries are values that user space may look up and set: it is not frozen,

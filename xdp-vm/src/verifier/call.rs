@@ -3,6 +3,7 @@
 
 use super::cause::Cause;
 use super::memory::{self, Access};
+use super::references;
 use super::scalar::Scalar;
 use super::state::{Frame, INNER, Kind, MAX_FRAMES, MAX_STACK, Origin, Reg, State};
 use super::step::Env;
@@ -17,14 +18,23 @@ const MOST_SIZE: u64 = 1 << 29;
 const CLOBBERED: std::ops::RangeInclusive<u8> = 0..=5;
 
 /// Calls a helper.
-pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> Result<(), Cause> {
+pub(super) fn helper(
+    env: &Env<'_>,
+    state: &mut State,
+    contract: &Contract,
+    at: usize,
+) -> Result<(), Cause> {
     let name = contract.name;
     // What it goes to would run in the function's place: engines run it in the program's.
     if contract.id == TAIL_CALL && state.depth() > 0 {
         return Err(Cause::TailCallInFunction);
     }
+    if contract.id == TAIL_CALL {
+        references::none_held(state)?;
+    }
     let mut map = None;
     let mut key = None;
+    let mut record_size = 0;
     for (n, &arg) in contract.args.iter().enumerate() {
         let reg = n as u8 + 1;
         let value = memory::readable(state, reg)?;
@@ -94,6 +104,17 @@ pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> R
             }
             // Checked with the memory before it.
             Arg::Size | Arg::SizeOrZero => {}
+            Arg::RecordSize => {
+                let size = value.as_constant().ok_or_else(|| wrong("a known number"))?;
+                state.need(value.origin);
+                // So long a record there never is: the engines give null.
+                record_size = u32::try_from(size).unwrap_or(0);
+            }
+            Arg::Record => match value.kind {
+                Kind::Record(_) => references::release(state, name, reg, &value)?,
+                Kind::RecordOrNull(_) => return Err(Cause::MaybeNull { reg }),
+                _ => return Err(wrong("a record as it was reserved")),
+            },
         }
     }
     if let Some(m) = map {
@@ -130,6 +151,7 @@ pub(super) fn helper(env: &Env<'_>, state: &mut State, contract: &Contract) -> R
                 },
             }
         }
+        (Ret::RecordOrNull, _) => references::acquire(state, Kind::RecordOrNull(record_size), at)?,
         _ => Reg::scalar(Scalar::UNKNOWN),
     };
     state.set(0, result);
@@ -209,9 +231,9 @@ fn sized_memory(
 /// That the helper takes this kind of memory at all.
 fn memory_argument(contract: &Contract, reg: u8, value: &Reg) -> Result<(), Cause> {
     let fits = match value.kind {
-        Kind::Stack(_) | Kind::MapValue(_) => true,
+        Kind::Stack(_) | Kind::MapValue(_) | Kind::Record(_) => true,
         Kind::Packet | Kind::PacketMeta => contract.takes_packet,
-        Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => return Err(Cause::MaybeNull { reg }),
+        kind if kind.not_null().is_some() => return Err(Cause::MaybeNull { reg }),
         Kind::Scalar => {
             return Err(Cause::Argument {
                 helper: contract.name,
@@ -276,6 +298,7 @@ pub(super) fn enter(state: &mut State, function: usize, return_to: usize) -> Res
 pub(super) fn leave(state: &mut State) -> Result<Option<usize>, Cause> {
     if state.depth() == 0 {
         let r0 = memory::readable(state, 0)?;
+        references::none_held(state)?;
         return match r0.kind {
             Kind::Scalar => Ok(None),
             kind => Err(Cause::PointerReturned { kind: kind.words() }),

@@ -78,6 +78,13 @@ pub enum Cause {
         min: i64,
         max: i64,
     },
+    #[error("the access may reach bytes {min} to {max} of the {size}-byte record")]
+    RecordBounds {
+        reg: u8,
+        size: u32,
+        min: i64,
+        max: i64,
+    },
     #[error("the access may reach bytes {min} to {max} of the stack, which has -512 to -1")]
     StackBounds { reg: u8, min: i64, max: i64 },
     #[error("the stack is accessed at {off}, not a multiple of the access's {size} bytes")]
@@ -172,6 +179,18 @@ pub enum Cause {
     #[error("the functions of this call chain use {bytes} bytes of stack, more than {most}")]
     StackTooDeep { bytes: usize, most: usize },
 
+    // References.
+    #[error("what the call at instruction {acquired_at} gave is not given back on this path")]
+    ReferenceLeaked { acquired_at: usize },
+    #[error("argument {arg} of {helper} is {kind} that this path does not hold")]
+    NotHeld {
+        helper: &'static str,
+        arg: u8,
+        kind: &'static str,
+    },
+    #[error("the path holds {most} references and asks for another")]
+    TooManyReferences { most: usize },
+
     // The walk's limits.
     #[error("the same state comes back: the loop never ends")]
     InfiniteLoop,
@@ -203,6 +222,16 @@ impl Cause {
                 "bound the index first: an `if`, or a mask such as `& (N - 1)`, so that the last \
                  byte stays below {size}"
             ),
+            RecordBounds { size, .. } => {
+                format!("reserve a longer record, or keep the last byte below {size}")
+            }
+            ReferenceLeaked { .. } => {
+                "give it back on every path that ends: submit or discard a record; \
+                 where the call gave null there is nothing to give back"
+                    .into()
+            }
+            NotHeld { .. } => "give back what a call gave, once".into(),
+            TooManyReferences { .. } => "give back what is held before asking for more".into(),
             StackRangeUninitialised { .. } => {
                 "set the whole object first, padding too (`__builtin_memset(&x, 0, sizeof(x))`)"
                     .into()

@@ -214,6 +214,15 @@ pub(super) fn words(reg: &Reg, maps: &[MapSpec]) -> String {
         Kind::PacketEnd => "is the packet's end".into(),
         Kind::PacketLow => "is the low half of an address in the packet".into(),
         Kind::PacketMoved => "points to where the packet was before it moved".into(),
+        Kind::Record(size) | Kind::RecordOrNull(size) => {
+            let (lo, hi) = reg.offsets();
+            let null = matches!(reg.kind, Kind::RecordOrNull(_));
+            format!(
+                "points into a record of {size} bytes, at byte {}{}",
+                range(lo, hi),
+                if null { ", or is null" } else { "" }
+            )
+        }
         Kind::Stack(_) => {
             let (lo, hi) = reg.offsets();
             format!("points to the stack, at byte {}", range(lo, hi))

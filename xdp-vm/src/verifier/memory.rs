@@ -41,6 +41,10 @@ pub(super) fn load(
             known_constant(spec, &base, off, size)
                 .map_or(Reg::scalar(Scalar::of_size(size)), Reg::constant)
         }
+        Kind::Record(length) => {
+            record(length, &base, i.src, off, i64::from(size))?;
+            Reg::scalar(Scalar::of_size(size))
+        }
         _ => {
             packet(&base, i.src, off, i64::from(size))?;
             Reg::scalar(Scalar::of_size(size))
@@ -85,6 +89,10 @@ pub(super) fn store(env: &Env<'_>, state: &mut State, i: &Insn) -> Result<(), Ca
             map_value(spec, &base, i.dst, off, i64::from(size), Access::Write)?;
             "a map"
         }
+        Kind::Record(length) => {
+            record(length, &base, i.dst, off, i64::from(size))?;
+            "a record"
+        }
         _ => {
             packet(&base, i.dst, off, i64::from(size))?;
             "the packet"
@@ -120,11 +128,11 @@ pub(super) fn atomic(env: &Env<'_>, state: &mut State, i: &Insn) -> Result<(), C
             let spec = env.map(map);
             map_value(spec, &base, i.dst, off, i64::from(size), Access::Read)?;
             map_value(spec, &base, i.dst, off, i64::from(size), Access::Write)?;
-            let at = i64::from(base.off) + off;
-            let aligned = base.scalar.tnum.is_aligned(u64::from(size));
-            if at.rem_euclid(i64::from(size)) != 0 || !aligned {
-                return Err(Cause::AtomicAlignment { size });
-            }
+            atomic_aligned(&base, off, size)?;
+        }
+        Kind::Record(length) => {
+            record(length, &base, i.dst, off, i64::from(size))?;
+            atomic_aligned(&base, off, size)?;
         }
         kind => return Err(Cause::AtomicTarget { kind: kind.words() }),
     }
@@ -152,6 +160,7 @@ pub(super) fn helper(
     match base.kind {
         Kind::Packet | Kind::PacketMeta => packet(&base, reg, 0, size),
         Kind::MapValue(map) => map_value(env.map(map), &base, reg, 0, size, access),
+        Kind::Record(length) => record(length, &base, reg, 0, size),
         Kind::Stack(depth) => helper_stack(state, &base, reg, depth as usize, size, access),
         kind => Err(not_memory(reg, kind)),
     }
@@ -195,7 +204,7 @@ pub(super) fn no_pointer(reg: u8, value: &Reg, place: &'static str) -> Result<()
 
 fn not_memory(reg: u8, kind: Kind) -> Cause {
     match kind {
-        Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => Cause::MaybeNull { reg },
+        kind if kind.not_null().is_some() => Cause::MaybeNull { reg },
         kind => Cause::NotMemory {
             reg,
             kind: kind.words(),
@@ -282,6 +291,32 @@ fn map_value(
             min,
             max: end.saturating_sub(1),
         });
+    }
+    Ok(())
+}
+
+/// That `size` bytes are within the record.
+fn record(length: u32, base: &Reg, reg: u8, off: i64, size: i64) -> Result<(), Cause> {
+    let (low, high) = base.offsets();
+    let min = low.saturating_add(off);
+    let end = high.saturating_add(off).saturating_add(size);
+    if min < 0 || end > i64::from(length) {
+        return Err(Cause::RecordBounds {
+            reg,
+            size: length,
+            min,
+            max: end.saturating_sub(1),
+        });
+    }
+    Ok(())
+}
+
+/// Atomic operations do not straddle words.
+fn atomic_aligned(base: &Reg, off: i64, size: u32) -> Result<(), Cause> {
+    let at = i64::from(base.off) + off;
+    let aligned = base.scalar.tnum.is_aligned(u64::from(size));
+    if at.rem_euclid(i64::from(size)) != 0 || !aligned {
+        return Err(Cause::AtomicAlignment { size });
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 use super::alu;
 use super::branch::Relation;
 use super::cause::Cause;
+use super::references;
 use super::scalar::Scalar;
 use super::state::{INNER, Kind, MAX_STACK, Reg, State};
 use crate::insn::alu as op;
@@ -53,7 +54,9 @@ pub(super) fn arithmetic(
         _ => return Err(refused),
     };
     let movable = match pointer.kind {
-        Kind::Packet | Kind::PacketMeta | Kind::MapValue(_) | Kind::Stack(_) => true,
+        Kind::Packet | Kind::PacketMeta | Kind::MapValue(_) | Kind::Stack(_) | Kind::Record(_) => {
+            true
+        }
         Kind::Context => number.scalar.as_constant().is_some(),
         _ => false,
     };
@@ -176,7 +179,7 @@ pub(super) fn compare(
     if equality && (zero(left) || zero(right)) {
         let pointer = if zero(right) { left } else { right };
         return Ok(match pointer.kind {
-            Kind::MapValueOrNull(_) | Kind::MapOrNull(_) => Verdict::Null {
+            kind if kind.not_null().is_some() => Verdict::Null {
                 id: pointer.id,
                 equal,
             },
@@ -283,18 +286,20 @@ pub(super) fn apply(state: &mut State, proof: Proof) {
 
 /// What has this id is null (and so the number 0), or surely there.
 pub(super) fn settle_null(state: &mut State, id: u32, null: bool) {
+    if null {
+        references::was_null(state, id);
+    }
     state.for_each(|reg| {
-        let there = match reg.kind {
-            Kind::MapValueOrNull(map) => Kind::MapValue(map),
-            Kind::MapOrNull(map) => Kind::Map(map),
-            _ => return,
+        let Some(there) = reg.kind.not_null().filter(|_| reg.id == id) else {
+            return;
         };
-        if reg.id == id {
-            *reg = if null {
-                Reg::constant(0)
-            } else {
-                Reg::pointer(there)
-            };
-        }
+        *reg = match (null, there.is_referenced()) {
+            (true, _) => Reg::constant(0),
+            (false, true) => Reg {
+                id,
+                ..Reg::pointer(there)
+            },
+            (false, false) => Reg::pointer(there),
+        };
     });
 }

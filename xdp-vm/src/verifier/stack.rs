@@ -251,6 +251,15 @@ impl Stack {
             .map_or(Byte::Uninit, |s| s.bytes[position(off)])
     }
 
+    /// Makes spilled registers void: their bytes are as if never written.
+    pub(super) fn void(&mut self, which: &mut impl FnMut(&Reg) -> bool) {
+        for k in 0..self.slots.len() {
+            if self.slots[k].holds_pointer() && which(&self.slots[k].reg) {
+                self.slot_mut(k).scrub();
+            }
+        }
+    }
+
     /// Applies `f` to every spilled register.
     pub(super) fn for_each_spilled(&mut self, f: &mut impl FnMut(&mut Reg)) {
         for k in 0..self.slots.len() {

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::references::References;
 use super::scalar::Scalar;
 use super::stack::Stack;
 
@@ -52,6 +53,10 @@ pub enum Kind {
     PacketMoved,
     /// Into the stack of the frame with this depth.
     Stack(u32),
+    /// Into a record of a ring buffer, of so many bytes, which is reserved.
+    Record(u32),
+    /// Such a record, or null, not yet compared with null.
+    RecordOrNull(u32),
 }
 
 impl Kind {
@@ -67,6 +72,21 @@ impl Kind {
             self,
             Packet | PacketMeta | PacketEnd | PacketLow | PacketMoved
         )
+    }
+
+    /// True for what must be given back: the register's id is the reference's.
+    pub fn is_referenced(self) -> bool {
+        matches!(self, Kind::Record(_) | Kind::RecordOrNull(_))
+    }
+
+    /// Of what may be null, what it is where it is not.
+    pub fn not_null(self) -> Option<Kind> {
+        Some(match self {
+            Kind::MapOrNull(map) => Kind::Map(map),
+            Kind::MapValueOrNull(map) => Kind::MapValue(map),
+            Kind::RecordOrNull(size) => Kind::Record(size),
+            _ => return None,
+        })
     }
 
     /// The kind in words.
@@ -85,6 +105,8 @@ impl Kind {
             Kind::PacketLow => "the low half of a packet pointer",
             Kind::PacketMoved => "a packet pointer from before the packet moved",
             Kind::Stack(_) => "a stack pointer",
+            Kind::Record(_) => "a pointer to a record",
+            Kind::RecordOrNull(_) => "a pointer to a record, or null",
         }
     }
 }
@@ -272,6 +294,8 @@ pub struct State {
     pub frames: Vec<Frame>,
     /// What the step now made asks for; the walk takes it after each.
     pub(super) demand: Demand,
+    /// What it holds and must give back.
+    pub references: References,
     /// Last id given out on this path.
     pub(super) last_id: u32,
 }
@@ -284,6 +308,7 @@ impl State {
         State {
             frames: vec![frame],
             demand: Demand::default(),
+            references: References::default(),
             last_id: 0,
         }
     }
@@ -343,6 +368,18 @@ impl State {
         }
     }
 
+    /// Makes the pointers among registers and spilled registers void that `which` says.
+    pub(super) fn void(&mut self, mut which: impl FnMut(&Reg) -> bool) {
+        for frame in &mut self.frames {
+            for reg in &mut frame.regs {
+                if reg.kind.is_pointer() && which(reg) {
+                    *reg = Reg::UNINIT;
+                }
+            }
+            frame.stack.void(&mut which);
+        }
+    }
+
     /// The packet moved: no pointer into it holds. How far apart two of them were is still known, as
     /// the buffer is the same, and programs compute lengths of it.
     pub(super) fn void_packet_pointers(&mut self) {
@@ -390,6 +427,8 @@ impl fmt::Display for Reg {
             Kind::PacketLow => "pkt_low",
             Kind::PacketMoved => "pkt_moved",
             Kind::Stack(_) => "fp",
+            Kind::Record(_) => "ringbuf_mem",
+            Kind::RecordOrNull(_) => "ringbuf_mem_or_null",
         };
         f.write_str(name)?;
         if let (Kind::Stack(_), Some(0)) = (self.kind, self.scalar.as_constant()) {
@@ -404,6 +443,9 @@ impl fmt::Display for Reg {
         {
             let inner = if m & INNER == 0 { "" } else { ".inner" };
             parts.push(format!("map={}{inner}", m & !INNER));
+        }
+        if let Kind::Record(size) | Kind::RecordOrNull(size) = self.kind {
+            parts.push(format!("sz={size}"));
         }
         if self.kind.is_packet() {
             parts.push(format!("r={}", self.range));

@@ -276,7 +276,7 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
         jmp::CALL => {
             let contract =
                 contract::contract(i.imm as u32).ok_or(Cause::UnknownHelper { id: i.imm })?;
-            call::helper(env, state, contract)?;
+            call::helper(env, state, contract, at)?;
             Ok(Next::Goto(at + 1))
         }
         operation => {

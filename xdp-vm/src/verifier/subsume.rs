@@ -22,6 +22,9 @@ pub(super) fn covers(old: &State, new: &State, lens: &Lens<'_>) -> bool {
         return false;
     }
     let mut ids = Ids::default();
+    if !references_cover(old, new, &mut ids) {
+        return false;
+    }
     for depth in 0..old.frames.len() {
         let (o, n) = (&old.frames[depth], &new.frames[depth]);
         for r in 0..10 {
@@ -44,6 +47,12 @@ pub(super) fn covers(old: &State, new: &State, lens: &Lens<'_>) -> bool {
 pub(super) fn same(old: &State, new: &State, live: &[Regs]) -> bool {
     let lens = Lens { live, demand: None };
     covers(old, new, &lens) && covers(new, old, &lens)
+}
+
+/// The same number of references, each the other's counterpart by the order in which they came.
+fn references_cover(old: &State, new: &State, ids: &mut Ids) -> bool {
+    let (old, new) = (old.references.held(), new.references.held());
+    old.len() == new.len() && old.iter().zip(new).all(|(o, n)| ids.agree(o.id, n.id))
 }
 
 fn same_calls(old: &State, new: &State) -> bool {

@@ -448,5 +448,6 @@ fn before(demand: &Demand, state: &State) -> Demand {
 fn weight(state: &State) -> usize {
     let frame = size_of::<super::state::Frame>();
     let frames = state.frames.iter();
-    frames.map(|f| frame + size_of_val(f.stack.slots())).sum()
+    let frames: usize = frames.map(|f| frame + size_of_val(f.stack.slots())).sum();
+    frames + size_of_val(state.references.held())
 }

@@ -31,6 +31,8 @@ pub(crate) enum Region {
     Low(u32),
     /// The stack of a frame, by its serial number.
     Stack(u32),
+    /// A record of a ring buffer, by its place in `records`.
+    Record(usize),
 }
 
 /// A rule broken at run time.
@@ -60,6 +62,8 @@ struct Machine<'a> {
     rng: &'a mut Rng,
     frames: Vec<Frame>,
     values: Vec<(usize, Vec<u8>)>,
+    /// Records reserved; `None` from where they were submitted or discarded on.
+    records: Vec<Option<Vec<u8>>>,
     packet: Vec<u8>,
     meta: i64,
     moves: u32,
@@ -94,6 +98,7 @@ pub(crate) fn run(
         rng,
         frames: vec![],
         values: vec![],
+        records: vec![],
         packet,
         meta,
         moves: 0,
@@ -279,6 +284,10 @@ impl Machine<'_> {
                     bytes[k as usize] = value[(at + k) as usize];
                 }
             }
+            Region::Record(n) => {
+                let record = self.record(n, at, size)?;
+                bytes[..size as usize].copy_from_slice(record);
+            }
             _ => {
                 self.packet_range(region, at, size)?;
                 for k in 0..size {
@@ -291,6 +300,24 @@ impl Machine<'_> {
             }
         }
         Ok(Value::Num(u64::from_le_bytes(bytes)))
+    }
+
+    fn record(&mut self, n: usize, at: i64, size: i64) -> Step<&mut [u8]> {
+        let Some(record) = &mut self.records[n] else {
+            return fault("a record that was given back");
+        };
+        if at < 0 || at.saturating_add(size) > record.len() as i64 {
+            return fault(format!("record bytes {at} + {size} of {}", record.len()));
+        }
+        Ok(&mut record[at as usize..(at + size) as usize])
+    }
+
+    /// That no record is held where the program ends.
+    fn nothing_held(&self) -> Step<()> {
+        match self.records.iter().position(Option::is_some) {
+            Some(n) => fault(format!("record {n} is never given back")),
+            None => Ok(()),
+        }
     }
 
     fn stack(&mut self, serial: u32, at: i64, size: i64) -> Step<&mut [Byte]> {
@@ -360,6 +387,10 @@ impl Machine<'_> {
                     bytes[(at + k) as usize] = (n >> (8 * k)) as u8;
                 }
             }
+            Region::Record(record) => {
+                let bytes = self.record(record, at, size)?;
+                bytes.copy_from_slice(&n.to_le_bytes()[..size as usize]);
+            }
             _ => {
                 self.packet_range(region, at, size)?;
                 for k in 0..size {
@@ -378,7 +409,10 @@ impl Machine<'_> {
     fn atomic(&mut self, i: &Insn) -> Step<()> {
         let (off, size) = (i64::from(i.off), i64::from(i.size()));
         let base = self.get(i.dst)?;
-        if !matches!(base, Value::Ptr(Region::Stack(_) | Region::Value(_), _)) {
+        if !matches!(
+            base,
+            Value::Ptr(Region::Stack(_) | Region::Value(_) | Region::Record(_), _)
+        ) {
             return fault(format!("atomic on {base:?}"));
         }
         let operand = self.num(i.src)?;
@@ -472,6 +506,7 @@ impl Machine<'_> {
                 let r0 = self.top().regs[0];
                 if self.frames.len() == 1 {
                     self.num(0)?;
+                    self.nothing_held()?;
                     return Ok(None);
                 }
                 let frame = self.frames.pop().expect("a frame");
@@ -679,6 +714,7 @@ impl Machine<'_> {
                     return fault("a tail call in a function");
                 }
                 // There was no program; one that there is ends this one.
+                self.nothing_held()?;
                 self.moves += 1;
                 Ok(Value::Uninit)
             }
@@ -759,6 +795,26 @@ impl Machine<'_> {
                 self.reads(2, size)?;
                 self.num(4)?;
                 Ok(Value::Num(self.result()))
+            }
+            131 => {
+                self.map(1, &[27])?;
+                let size = self.num(2)?;
+                self.num(3)?;
+                if size > 4096 || self.rng.u8(0..4) == 0 {
+                    return Ok(Value::Num(0));
+                }
+                self.records.push(Some(vec![0x5a; size as usize]));
+                Ok(Value::Ptr(Region::Record(self.records.len() - 1), 0))
+            }
+            132 | 133 => {
+                self.num(2)?;
+                let Value::Ptr(Region::Record(n), 0) = self.get(1)? else {
+                    return fault("not a record as it was reserved");
+                };
+                match self.records[n].take() {
+                    Some(_) => Ok(Value::Uninit),
+                    None => fault("a record given back twice"),
+                }
             }
             134 => {
                 self.map(1, &[27])?;

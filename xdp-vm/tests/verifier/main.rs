@@ -11,6 +11,7 @@ mod compiler;
 mod fuzz;
 mod kernel;
 mod pruning;
+mod references;
 mod refused;
 
 use xdp_vm::verifier::{Cause, Config, verify};
@@ -89,12 +90,22 @@ pub(crate) fn maps() -> Vec<MapSpec> {
 }
 
 fn accepted() -> impl Iterator<Item = &'static Accepted> {
-    let all = [accepted::CASES, comparisons::ACCEPTED, pruning::ACCEPTED];
+    let all = [
+        accepted::CASES,
+        comparisons::ACCEPTED,
+        pruning::ACCEPTED,
+        references::ACCEPTED,
+    ];
     all.into_iter().flatten()
 }
 
 fn refused() -> impl Iterator<Item = &'static Refused> {
-    let all = [refused::CASES, comparisons::REFUSED, pruning::REFUSED];
+    let all = [
+        refused::CASES,
+        comparisons::REFUSED,
+        pruning::REFUSED,
+        references::REFUSED,
+    ];
     all.into_iter().flatten()
 }
 
