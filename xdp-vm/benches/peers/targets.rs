@@ -97,7 +97,9 @@ impl Bound {
             Bound::NotSlower => (format!("{:.2} times", b / a), a <= b + spread),
         };
         let met = match (self, met) {
-            (Bound::Faster, _) if (a - b).abs() <= spread => "equal within the spread",
+            (Bound::Faster, _) if (a - b).abs() <= doubt(ours) + doubt(theirs) => {
+                "equal, as far as this run can tell"
+            }
             (_, true) => "met",
             (_, false) => "MISSED",
         };
@@ -108,4 +110,9 @@ impl Bound {
 /// Half of what lies between the quartiles.
 pub(crate) fn half_spread(times: &[f64]) -> f64 {
     (quantile(times, 0.75) - quantile(times, 0.25)) / 2.0
+}
+
+/// How far a median may be off: three times its standard error, where times are spread as chance has it.
+fn doubt(times: &[f64]) -> f64 {
+    3.0 * 1.86 * half_spread(times) / (times.len() as f64).sqrt()
 }

@@ -138,10 +138,17 @@ macro_rules! superinstructions {
             MovExit64: { any Mov64K, exit Exit }
             MovJump32: { any Mov32K, jump Jump }
             MovJump64: { any Mov64K, jump Jump }
-            // The address of a key on the stack, and a map.
+            // The address of a key on the stack, a map, and whether there is an entry.
             KeyLookup: { any Mov64X, same Add64K, any Mov64K, look_up CallLookup }
+            KeyLookupJeq: {
+                any Mov64X, same Add64K, any Mov64K, look_up CallLookup, test_any Jeq64K
+            }
             KeyStoreLookup: {
                 store_any StoreX32, any Mov64X, same Add64K, any Mov64K, look_up CallLookup
+            }
+            KeyStoreLookupJeq: {
+                store_any StoreX32, any Mov64X, same Add64K, any Mov64K, look_up CallLookup,
+                test_any Jeq64K
             }
         }
     };

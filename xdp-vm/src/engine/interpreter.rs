@@ -197,10 +197,11 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
                 *regs.at($at) = $v;
                 exit!()
             }};
-            (@ $v:ident ($at:expr) $w:ident; , look_up CallLookup) => {{
+            (@ $v:ident ($at:expr) $w:ident; , look_up CallLookup $($rest:tt)*) => {{
                 *regs.at($at) = $v;
                 next!();
-                look_up!()
+                look_up!();
+                fused!(@@ $($rest)*)
             }};
             // Nothing in hand.
             (@@) => {
@@ -215,6 +216,10 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
                 let next = next!();
                 fused!(@write next $kind *regs.at(next.src));
                 fused!(@@ $($rest)*)
+            }};
+            (@@ , test_any $kind:ident) => {{
+                let next = next!();
+                fused!(@jump next holds!(next $kind *regs.at(next.dst), *regs.at(next.src)))
             }};
             (@write $op:ident $kind:ident $src:expr) => {{
                 let at = pointer(regs.at($op.dst).wrapping_add_signed(i64::from($op.off)));
