@@ -10,6 +10,7 @@ mod comparisons;
 mod compiler;
 mod fuzz;
 mod kernel;
+mod page;
 mod pruning;
 mod references;
 mod refused;
@@ -86,6 +87,10 @@ pub(crate) fn maps() -> Vec<MapSpec> {
         },
         map("cpus", MapKind::Cpumap, 4, 4, 4),
         map("sockets", MapKind::Xskmap, 4, 4, 4),
+        MapSpec {
+            flags: 0x100,
+            ..map("log", MapKind::Array, 4, 8, 1)
+        },
     ]
 }
 

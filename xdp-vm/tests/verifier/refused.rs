@@ -311,6 +311,21 @@ pub(crate) const CASES: &[Refused] = &[
         LEAK
     ),
     refused!(
+        "the address of a function",
+        Cause::FunctionAddress,
+        "r0 = 1\n .raw 0x18 1 4 0 1\n .raw 0 0 0 0 0\n exit\n r0 = 2\n exit"
+    ),
+    refused!(
+        "part of a pointer stored to the stack",
+        Cause::PartialSpill { off: -8 },
+        "*(u32 *)(r10 - 8) = r1\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a map that programs only write is read",
+        Cause::WriteOnlyMap { .. },
+        "r1 = value 17 + 0\n r0 = *(u8 *)(r1 + 0)\n exit"
+    ),
+    refused!(
         "the packet's end is not memory",
         Cause::NotMemory { reg: 2, .. },
         "r2 = *(u32 *)(r1 + 4)\n r0 = *(u8 *)(r2 + 0)\n exit"
