@@ -147,10 +147,15 @@ const BLOOM: &str = "
     r2 = r3\n r3 = 0\n call 87\n r7 = r0
     r1 = map 0\n r2 = r10\n r2 += -16\n call 89\n r7 |= r0";
 
-/// Written without waking anybody, or refused where it is full.
+/// Written without waking anybody, or refused where it is full; and a record reserved and handed over.
 const RING: &str = "
     r2 = r3\n r3 = 8\n r4 = 1\n call 130
-    r1 = map 0\n r2 = 0\n call 134";
+    r1 = map 0\n r2 = 0\n call 134
+    r1 = map 0\n r2 = 8\n r3 = 0\n call 131
+    if r0 == 0 goto full
+    r1 = 5\n *(u64 *)(r0 + 0) = r1
+    r1 = r0\n r2 = 1\n call 132
+    full:";
 
 const EVENTS: &str = "
     r1 = r6\n r2 = map 0\n r4 = r3\n r3 = 0\n r5 = 8\n call 25";
