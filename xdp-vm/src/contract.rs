@@ -28,8 +28,18 @@ pub enum Arg {
     WriteMem,
     /// Memory that is read and written; the next argument is its size in bytes.
     ReadWriteMem,
+    /// As `WriteMem`, or null where the size may be zero.
+    WriteMemOrNull,
     /// Four bytes that are read and written.
     Word,
+    /// So many bytes that are read.
+    ReadFixed(u32),
+    /// So many bytes that are written, and need not be initialised, at a multiple of their number.
+    WriteAligned(u32),
+    /// A string that ends in a zero byte, in a map whose contents are part of the program (`.rodata`).
+    ConstString,
+    /// As `ConstString`: a format for the numbers of 8 bytes in the memory after it.
+    ConstFormat,
     /// Size of the memory argument before it, in bytes: at least 1.
     Size,
     /// As `Size`, and zero is allowed.
@@ -147,6 +157,11 @@ pub const CONTRACTS: &[Contract] = &[
         .gives(Ret::Nothing)
         .on(&[MapKind::ProgArray])
         .moves_packet(),
+    row(14, "bpf_get_current_pid_tgid", &[]),
+    row(15, "bpf_get_current_uid_gid", &[]),
+    row(16, "bpf_get_current_comm", &[Arg::WriteMem, Arg::Size]),
+    row(17, "bpf_get_cgroup_classid", &[Arg::Context]),
+    row(22, "bpf_perf_event_read", &[Arg::Map, Arg::Scalar]).on(&[MapKind::PerfEventArray]),
     row(23, "bpf_redirect", &[Arg::Scalar, Arg::Scalar]),
     row(
         25,
@@ -181,6 +196,12 @@ pub const CONTRACTS: &[Contract] = &[
     )
     .on(TARGETS),
     row(54, "bpf_xdp_adjust_meta", &[Arg::Context, Arg::Scalar]).moves_packet(),
+    row(
+        55,
+        "bpf_perf_event_read_value",
+        &[Arg::Map, Arg::Scalar, Arg::WriteMem, Arg::Size],
+    )
+    .on(&[MapKind::PerfEventArray]),
     row(65, "bpf_xdp_adjust_tail", &[Arg::Context, Arg::Scalar]).moves_packet(),
     row(
         69,
@@ -199,7 +220,22 @@ pub const CONTRACTS: &[Contract] = &[
         .on(QUEUES)
         .changes_map(),
     row(89, "bpf_map_peek_elem", &[Arg::Map, Arg::MapValueOut]).on(QUEUES_AND_BLOOM),
+    row(
+        105,
+        "bpf_strtol",
+        &[Arg::ReadMem, Arg::Size, Arg::Scalar, Arg::WriteAligned(8)],
+    ),
+    row(
+        106,
+        "bpf_strtoul",
+        &[Arg::ReadMem, Arg::Size, Arg::Scalar, Arg::WriteAligned(8)],
+    ),
     row(118, "bpf_jiffies64", &[]),
+    row(
+        120,
+        "bpf_get_ns_current_pid_tgid",
+        &[Arg::Scalar, Arg::Scalar, Arg::WriteMem, Arg::Size],
+    ),
     row(125, "bpf_ktime_get_boot_ns", &[]),
     row(
         130,
@@ -229,6 +265,27 @@ pub const CONTRACTS: &[Contract] = &[
             Arg::Scalar,
         ],
     ),
+    row(
+        165,
+        "bpf_snprintf",
+        &[
+            Arg::WriteMemOrNull,
+            Arg::SizeOrZero,
+            Arg::ConstFormat,
+            Arg::ReadMemOrNull,
+            Arg::SizeOrZero,
+        ],
+    ),
+    row(
+        177,
+        "bpf_trace_vprintk",
+        &[Arg::ReadMem, Arg::Size, Arg::ReadMemOrNull, Arg::SizeOrZero],
+    ),
+    row(
+        182,
+        "bpf_strncmp",
+        &[Arg::ReadMem, Arg::Size, Arg::ConstString],
+    ),
     row(188, "bpf_xdp_get_buff_len", &[Arg::Context]),
     row(
         189,
@@ -247,6 +304,30 @@ pub const CONTRACTS: &[Contract] = &[
     )
     .gives(Ret::PercpuValueOrNull)
     .on(PERCPU)
+    .takes_packet(),
+    row(
+        204,
+        "bpf_tcp_raw_gen_syncookie_ipv4",
+        &[Arg::ReadFixed(20), Arg::ReadMem, Arg::SizeOrZero],
+    )
+    .takes_packet(),
+    row(
+        205,
+        "bpf_tcp_raw_gen_syncookie_ipv6",
+        &[Arg::ReadFixed(40), Arg::ReadMem, Arg::SizeOrZero],
+    )
+    .takes_packet(),
+    row(
+        206,
+        "bpf_tcp_raw_check_syncookie_ipv4",
+        &[Arg::ReadFixed(20), Arg::ReadFixed(20)],
+    )
+    .takes_packet(),
+    row(
+        207,
+        "bpf_tcp_raw_check_syncookie_ipv6",
+        &[Arg::ReadFixed(40), Arg::ReadFixed(20)],
+    )
     .takes_packet(),
     row(208, "bpf_ktime_get_tai_ns", &[]),
 ];
@@ -313,7 +394,11 @@ mod tests {
             for (n, arg) in c.args.iter().enumerate() {
                 let sized = matches!(
                     arg,
-                    Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem
+                    Arg::ReadMem
+                        | Arg::ReadMemOrNull
+                        | Arg::WriteMem
+                        | Arg::WriteMemOrNull
+                        | Arg::ReadWriteMem
                 );
                 let size = c.args.get(n + 1);
                 let is_size = matches!(size, Some(Arg::Size | Arg::SizeOrZero));

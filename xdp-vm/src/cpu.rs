@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::memory::Block;
 use crate::network::Network;
 use crate::redirect::Redirect;
+use crate::syncookie::Secrets;
 use crate::trace::Trace;
 
 /// Bytes of stack that each function of a program has.
@@ -29,6 +30,7 @@ pub struct Cpu {
     /// What programs printed.
     pub trace: Trace,
     network: Option<Arc<dyn Network>>,
+    pub(crate) syncookies: Secrets,
     /// Where the program that runs, or ran last, said that the packet goes.
     pub(crate) redirect: Option<Redirect>,
     /// Tail calls that the run has made.
@@ -69,6 +71,7 @@ impl Cpu {
             clock: Clock::Monotonic,
             trace: Trace::default(),
             network: None,
+            syncookies: Secrets::of_process(),
             redirect: None,
             tail_calls: 0,
             next: None,
@@ -92,6 +95,12 @@ impl Cpu {
     /// Sets where programs get the time from.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
+    }
+
+    /// Sets the keys of SYN cookies: those of other machines that answer for the same addresses, or
+    /// fixed ones, for runs that can be repeated.
+    pub fn set_syncookie_secrets(&mut self, secrets: Secrets) {
+        self.syncookies = secrets;
     }
 
     pub(crate) fn random_u32(&mut self) -> u32 {

@@ -4,7 +4,7 @@ use super::maps::map;
 use super::{Env, outcome};
 use crate::errno::Errno;
 use crate::maps::{FORCE_WAKEUP, NO_WAKEUP, Ring, Storage};
-use crate::memory::pointer;
+use crate::memory::{self, pointer};
 
 /// Bits of `bpf_perf_event_output`'s flags: which buffer, all ones for the CPU's own; and how many
 /// bytes of the packet go with the record.
@@ -46,6 +46,60 @@ pub(super) unsafe extern "C" fn perf_event_output(
             (pointer(env.buff.data_address()).cast_const(), packet_len),
         ];
         outcome(events.output(index, cpu, parts))
+    }
+}
+
+/// Bytes of `struct bpf_perf_event_value`: count, time enabled, time that it ran.
+const VALUE: usize = 24;
+
+/// Entries here take records and count nothing: an open one reads 0.
+pub(super) unsafe extern "C" fn perf_event_read(
+    env: &mut Env<'_, '_>,
+    r1: u64,
+    flags: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: a map that outlives the run.
+    outcome(unsafe { counter(env, r1, flags) })
+}
+
+/// As above, with the times, which nobody keeps.
+pub(super) unsafe extern "C" fn perf_event_read_value(
+    env: &mut Env<'_, '_>,
+    r1: u64,
+    flags: u64,
+    to: u64,
+    size: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the contract: memory of that size that can be written, a map that outlives the run.
+    unsafe {
+        memory::zero(pointer(to), size as usize);
+        if size as u32 as usize != VALUE {
+            return Errno::EINVAL.as_return();
+        }
+        outcome(counter(env, r1, flags))
+    }
+}
+
+/// That there is an event to read.
+///
+/// # Safety
+/// `r1` holds a map that outlives the run.
+unsafe fn counter(env: &Env<'_, '_>, r1: u64, flags: u64) -> Result<(), Errno> {
+    if flags & !INDEX != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let index = match flags {
+        INDEX => env.cpu.slot(),
+        index => index as u32,
+    };
+    // SAFETY: the caller's promise.
+    match (unsafe { map(r1) }).storage() {
+        Storage::Events(events) => events.read(index),
+        _ => Err(Errno::EINVAL),
     }
 }
 

@@ -6,7 +6,10 @@ mod csum;
 mod events;
 pub(crate) mod maps;
 mod network;
-mod printk;
+pub(crate) mod printk;
+mod syncookie;
+mod task;
+mod text;
 mod time;
 mod xdp;
 
@@ -44,6 +47,11 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         6 => printk::trace_printk,
         7 => get_prandom_u32,
         SMP_PROCESSOR_ID => get_smp_processor_id,
+        14 => task::get_current_pid_tgid,
+        15 => task::get_current_uid_gid,
+        16 => task::get_current_comm,
+        17 => task::get_cgroup_classid,
+        22 => events::perf_event_read,
         23 => xdp::redirect,
         25 => events::perf_event_output,
         28 => csum::csum_diff,
@@ -51,12 +59,16 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         44 => xdp::adjust_head,
         51 => xdp::redirect_map,
         54 => xdp::adjust_meta,
+        55 => events::perf_event_read_value,
         65 => xdp::adjust_tail,
         69 => network::fib_lookup,
         87 => maps::push_elem,
         88 => maps::pop_elem,
         89 => maps::peek_elem,
+        105 => text::strtol,
+        106 => text::strtoul,
         118 => time::jiffies64,
+        120 => task::get_ns_current_pid_tgid,
         125 => time::ktime_get_boot_ns,
         130 => events::ringbuf_output,
         131 => events::ringbuf_reserve,
@@ -65,10 +77,17 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         134 => events::ringbuf_query,
         160 => time::ktime_get_coarse_ns,
         163 => network::check_mtu,
+        165 => printk::snprintf,
+        177 => printk::trace_vprintk,
+        182 => text::strncmp,
         188 => xdp::get_buff_len,
         189 => xdp::load_bytes,
         190 => xdp::store_bytes,
         195 => maps::lookup_percpu_elem,
+        204 => syncookie::gen_ipv4,
+        205 => syncookie::gen_ipv6,
+        206 => syncookie::check_ipv4,
+        207 => syncookie::check_ipv6,
         208 => time::ktime_get_tai_ns,
         _ => return None,
     })

@@ -1,5 +1,5 @@
-//! `bpf_trace_printk`: the kernel's subset of formats (`bpf_bprintf_prepare`), into the worker's
-//! [`Trace`](crate::trace::Trace).
+//! `bpf_trace_printk`, `bpf_trace_vprintk` and `bpf_snprintf`: the kernel's subset of formats
+//! (`bpf_bprintf_prepare`), into the worker's [`Trace`](crate::trace::Trace) or the program's memory.
 //!
 //! Arguments are numbers: the verifier lets no pointer through. So `%s`, which the kernel reads from
 //! an address that may be bad, prints nothing, as it does there for a bad one. Formats that only
@@ -14,7 +14,8 @@ use crate::trace::Line;
 
 /// Longest format that is looked at, as in the kernel's output buffer.
 const MAX_FORMAT: usize = 1024;
-const MAX_ARGS: usize = 3;
+/// Most arguments that come in memory.
+const MAX_ARRAY: usize = 12;
 const MAX_WIDTH: usize = 256;
 
 pub(super) unsafe extern "C" fn trace_printk(
@@ -25,33 +26,137 @@ pub(super) unsafe extern "C" fn trace_printk(
     b: u64,
     c: u64,
 ) -> u64 {
-    let mut copy = [0u8; MAX_FORMAT];
-    let Some(format) = usize::try_from(size as u32)
-        .ok()
-        .and_then(|size| copy.get_mut(..size))
-        .map(|copy| {
-            // SAFETY: the contract: `size` bytes can be read at `format`. They are copied, since
-            // others may write them.
-            unsafe { memory::copy(copy.as_mut_ptr(), pointer(format), copy.len()) };
-            &*copy
-        })
-    else {
-        return Errno::EINVAL.as_return();
+    let mut copy = [0; MAX_FORMAT];
+    // SAFETY: the contract: `size` bytes can be read at `format`.
+    match unsafe { copy_format(&mut copy, format, size) } {
+        Some(format) => trace(env, format, &[a, b, c]),
+        None => Errno::EINVAL.as_return(),
+    }
+}
+
+pub(super) unsafe extern "C" fn trace_vprintk(
+    env: &mut Env<'_, '_>,
+    format: u64,
+    size: u64,
+    data: u64,
+    len: u64,
+    _: u64,
+) -> u64 {
+    let (mut copy, mut args) = ([0; MAX_FORMAT], [0; MAX_ARRAY]);
+    // SAFETY: the contract: so many bytes can be read at both.
+    let parts = unsafe {
+        let args = copy_args(&mut args, data, len);
+        copy_format(&mut copy, format, size).zip(args)
     };
-    let Some(end) = format.iter().position(|&b| b == 0) else {
-        return Errno::EINVAL.as_return();
-    };
-    let args = [a, b, c];
-    if print(&format[..end], args, &mut Count(0)).is_none() {
+    match parts {
+        Some((format, args)) => trace(env, format, args),
+        None => Errno::EINVAL.as_return(),
+    }
+}
+
+/// What the text would take with its zero is returned; what fits is written, and zeros behind it to
+/// the end of the memory, which the verifier takes for written.
+pub(super) unsafe extern "C" fn snprintf(
+    _: &mut Env<'_, '_>,
+    to: u64,
+    size: u64,
+    format: u64,
+    data: u64,
+    len: u64,
+) -> u64 {
+    let size = size as u32 as usize;
+    let mut args = [0; MAX_ARRAY];
+    // SAFETY: the contract: `size` bytes can be written at `to`, `len` read at `data`, and at
+    // `format` is a string of a map that nobody writes.
+    unsafe {
+        memory::zero(pointer(to), size);
+        let format = constant(format);
+        let Some(args) = copy_args(&mut args, data, len) else {
+            return Errno::EINVAL.as_return();
+        };
+        let mut out = Bounded {
+            to: pointer(to),
+            room: size.saturating_sub(1),
+            len: 0,
+        };
+        match print(format, args, &mut out) {
+            Some(_) => out.len as u64 + 1,
+            None => Errno::EINVAL.as_return(),
+        }
+    }
+}
+
+/// Conversions that a format makes of arguments; `None` where the kernel would refuse it.
+pub(crate) fn conversions(format: &[u8]) -> Option<usize> {
+    const MANY: [u64; MAX_ARRAY] = [0; MAX_ARRAY];
+    let least = |n: &usize| print(format, &MANY[..*n], &mut Count(0)).is_some();
+    (0..=MAX_ARRAY).find(least)
+}
+
+/// Prints a line, and returns its bytes.
+fn trace(env: &mut Env<'_, '_>, format: &[u8], args: &[u64]) -> u64 {
+    let mut count = Count(0);
+    if print(format, args, &mut count).is_none() {
         return Errno::EINVAL.as_return();
     }
-    let mut count = Count(0);
-    // Cannot fail: it did not just now.
-    let _ = print(&format[..end], args, &mut count);
-    env.cpu.trace.line(|line: &mut Line<'_>| {
-        print(&format[..end], args, line).unwrap_or(Err(std::fmt::Error))
-    });
+    env.cpu
+        .trace
+        .line(|line: &mut Line<'_>| print(format, args, line).unwrap_or(Err(std::fmt::Error)));
     count.0 as u64
+}
+
+/// The format, up to its zero. It is copied, since others may write it.
+///
+/// # Safety
+/// `size` bytes can be read at `at`.
+unsafe fn copy_format(copy: &mut [u8; MAX_FORMAT], at: u64, size: u64) -> Option<&[u8]> {
+    let copy = copy.get_mut(..size as u32 as usize)?;
+    // SAFETY: the caller's promise.
+    unsafe { memory::copy(copy.as_mut_ptr(), pointer(at), copy.len()) };
+    let end = copy.iter().position(|&b| b == 0)?;
+    Some(&copy[..end])
+}
+
+/// Arguments of 8 bytes each.
+///
+/// # Safety
+/// `len` bytes can be read at `at`.
+unsafe fn copy_args(copy: &mut [u64; MAX_ARRAY], at: u64, len: u64) -> Option<&[u64]> {
+    let len = len as u32 as usize;
+    let copy = copy.get_mut(..len / 8).filter(|_| len.is_multiple_of(8))?;
+    for (n, arg) in copy.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *arg = unsafe { memory::load64(pointer(at).add(8 * n)) };
+    }
+    Some(copy)
+}
+
+/// A string that is part of the program.
+///
+/// # Safety
+/// The verifier found a zero behind it, in a map that nobody writes any more.
+unsafe fn constant<'a>(at: u64) -> &'a [u8] {
+    // SAFETY: the caller's promise; what nobody writes may be borrowed.
+    unsafe { std::ffi::CStr::from_ptr(pointer(at).cast()) }.to_bytes()
+}
+
+/// The program's memory, of which as much is written as there is room for.
+struct Bounded {
+    to: *mut u8,
+    room: usize,
+    len: usize,
+}
+
+impl Write for Bounded {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        let fits = s.len().min(self.room.saturating_sub(self.len));
+        if fits > 0 {
+            // SAFETY: whoever made this said that `room` bytes can be written.
+            unsafe { memory::copy(self.to.add(self.len), s.as_ptr(), fits) };
+        }
+        self.len += s.len();
+        Ok(())
+    }
 }
 
 /// Counts bytes.
@@ -77,7 +182,7 @@ struct Conversion {
 
 /// Writes `format` with its arguments. `None` where the kernel would refuse the format; an inner
 /// error where `out` has no room.
-fn print(format: &[u8], args: [u64; MAX_ARGS], out: &mut impl Write) -> Option<std::fmt::Result> {
+fn print(format: &[u8], args: &[u64], out: &mut impl Write) -> Option<std::fmt::Result> {
     let mut rest = format;
     let mut used = 0;
     let mut result = Ok(());
@@ -226,7 +331,7 @@ mod tests {
 
     fn formatted(format: &str, args: [u64; 3]) -> Option<String> {
         let mut out = String::new();
-        print(format.as_bytes(), args, &mut out)?.unwrap();
+        print(format.as_bytes(), &args, &mut out)?.unwrap();
         Some(out)
     }
 

@@ -7,6 +7,7 @@ use super::references;
 use super::scalar::Scalar;
 use super::state::{Frame, INNER, Kind, MAX_FRAMES, MAX_STACK, Origin, Reg, State};
 use super::step::Env;
+use super::strings;
 use crate::contract::{Arg, Contract, Ret};
 use crate::helpers::TAIL_CALL;
 use crate::{MapKind, MapSpec};
@@ -97,7 +98,30 @@ pub(super) fn helper(
                 memory::helper(env, state, reg, 4, Access::Read)?;
                 memory::helper(env, state, reg, 4, Access::Write)?;
             }
-            Arg::ReadMem | Arg::ReadMemOrNull | Arg::WriteMem | Arg::ReadWriteMem => {
+            Arg::ReadFixed(size) => {
+                memory_argument(contract, reg, &value)?;
+                memory::helper(env, state, reg, u64::from(size), Access::Read)?;
+            }
+            Arg::WriteAligned(size) => {
+                memory_argument(contract, reg, &value)?;
+                aligned(contract, reg, &value, size)?;
+                memory::helper(env, state, reg, u64::from(size), Access::Write)?;
+            }
+            Arg::ConstString => {
+                strings::constant(env, contract, reg, &value)?;
+                state.need(value.origin);
+            }
+            Arg::ConstFormat => {
+                let format = strings::constant(env, contract, reg, &value)?;
+                let arguments = *state.reg(reg + 2);
+                strings::format(contract, reg, format, &arguments)?;
+                state.need(value.origin.union(arguments.origin));
+            }
+            Arg::ReadMem
+            | Arg::ReadMemOrNull
+            | Arg::WriteMem
+            | Arg::WriteMemOrNull
+            | Arg::ReadWriteMem => {
                 // The size comes next, and decides how much is touched.
                 let rule = contract.args.get(n + 1).copied();
                 sized_memory(env, state, contract, reg, arg, rule)?;
@@ -201,7 +225,8 @@ fn sized_memory(
         return Err(Cause::SizeZero { reg: reg + 1 });
     }
     state.need(size.origin);
-    if arg == Arg::ReadMemOrNull && value.as_constant() == Some(0) {
+    let or_null = matches!(arg, Arg::ReadMemOrNull | Arg::WriteMemOrNull);
+    if or_null && value.as_constant() == Some(0) {
         state.need(value.origin);
         return if most == 0 {
             Ok(())
@@ -218,7 +243,7 @@ fn sized_memory(
     if arg == Arg::ReadWriteMem {
         memory::helper(env, state, reg, most, Access::Read)?;
     }
-    if matches!(arg, Arg::WriteMem | Arg::ReadWriteMem) {
+    if matches!(arg, Arg::WriteMem | Arg::WriteMemOrNull | Arg::ReadWriteMem) {
         // Only what is surely written becomes readable.
         if least == most {
             return memory::helper(env, state, reg, most, Access::Write);
@@ -250,6 +275,19 @@ fn memory_argument(contract: &Contract, reg: u8, value: &Reg) -> Result<(), Caus
     Err(Cause::ArgumentMemory {
         helper: contract.name,
         kind: value.kind.words(),
+    })
+}
+
+/// That the memory in `reg` lies at a multiple of `size`, a power of two.
+fn aligned(contract: &Contract, reg: u8, value: &Reg, size: u32) -> Result<(), Cause> {
+    let whole = i64::from(value.off).rem_euclid(i64::from(size)) == 0;
+    if whole && value.scalar.tnum.is_aligned(u64::from(size)) {
+        return Ok(());
+    }
+    Err(Cause::ArgumentAlignment {
+        helper: contract.name,
+        arg: reg,
+        size,
     })
 }
 

@@ -34,6 +34,12 @@ pub enum Cause {
     CallTarget { target: i64 },
     #[error("there is no helper {id} for XDP programs here")]
     UnknownHelper { id: i32 },
+    #[error("{name} is not for programs here: {reason}")]
+    RefusedHelper {
+        name: &'static str,
+        reason: &'static str,
+        remedy: &'static str,
+    },
     #[error("the kernel function `{name}` is not available here")]
     UnknownKernelFunction { name: String },
     #[error("it needs `{what}`, of a type of the kernel that is not here")]
@@ -162,6 +168,18 @@ pub enum Cause {
         map: String,
         kind: &'static str,
     },
+    #[error("argument {arg} of {helper}, a string, {problem}")]
+    ArgumentString {
+        helper: &'static str,
+        arg: u8,
+        problem: &'static str,
+    },
+    #[error("argument {arg} of {helper} must lie at a multiple of {size} bytes")]
+    ArgumentAlignment {
+        helper: &'static str,
+        arg: u8,
+        size: u32,
+    },
     #[error("a tail call is made by a function that the program calls")]
     TailCallInFunction,
     #[error("the size in r{reg} may be negative or huge: {min} to {max}")]
@@ -267,6 +285,13 @@ impl Cause {
             TooManyFrames { .. } => "remove recursion; inline small functions".into(),
             AtomicTarget { .. } | AtomicAlignment { .. } => {
                 "do atomic operations on aligned members of map values".into()
+            }
+            RefusedHelper { remedy, .. } => (*remedy).into(),
+            ArgumentString { .. } => {
+                "pass a `static const char []` of the program that fits its arguments".into()
+            }
+            ArgumentAlignment { size, .. } => {
+                format!("pass a variable of {size} bytes, or align it to that")
             }
             UnknownHelper { .. } | UnknownKernelFunction { .. } => {
                 "see the list of helpers; a later version may have it".into()

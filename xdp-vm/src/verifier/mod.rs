@@ -50,6 +50,7 @@ pub mod scalar;
 pub mod stack;
 pub mod state;
 mod step;
+mod strings;
 mod subsume;
 pub mod tnum;
 mod walk;

@@ -11,7 +11,7 @@ use super::pointer::{self, Verdict};
 use super::scalar::Scalar;
 use super::state::{INNER, Kind, Origin, Reg, State};
 use crate::insn::{self, alu as op, atomic, imm64, jmp};
-use crate::{ContextField, Insn, MapSpec, Program, contract};
+use crate::{ContextField, Insn, MapSpec, Program, contract, refusal};
 
 /// What stays the same throughout.
 pub(super) struct Env<'a> {
@@ -274,8 +274,7 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             Err(Cause::UnresolvedType { what })
         }
         jmp::CALL => {
-            let contract =
-                contract::contract(i.imm as u32).ok_or(Cause::UnknownHelper { id: i.imm })?;
+            let contract = contract::contract(i.imm as u32).ok_or_else(|| no_such_helper(i.imm))?;
             call::helper(env, state, contract, at)?;
             Ok(Next::Goto(at + 1))
         }
@@ -295,6 +294,18 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
                 Ok(compare_numbers(state, c, i, &left, &right, at, to))
             }
         }
+    }
+}
+
+/// Why a helper cannot be called: it has no meaning here, or nobody knows it.
+fn no_such_helper(id: i32) -> Cause {
+    match refusal::helper(id as u32) {
+        Some(refused) => Cause::RefusedHelper {
+            name: refused.name,
+            reason: refused.reason,
+            remedy: refused.remedy,
+        },
+        None => Cause::UnknownHelper { id },
     }
 }
 
