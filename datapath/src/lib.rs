@@ -1,6 +1,7 @@
 //! The XDP data path: programs on receive queues, verdicts and their effects.
 #![forbid(unsafe_code)]
 
+mod hints;
 mod spin;
 mod tally;
 mod verdict;

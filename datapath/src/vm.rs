@@ -5,6 +5,7 @@ use std::sync::Arc;
 use driver_core::RxPacket;
 use xdp_vm::{Cpu, Executable, XdpBuff};
 
+use crate::hints::Hints;
 use crate::verdict::Verdict;
 use crate::worker::Program;
 
@@ -15,6 +16,8 @@ pub struct VmProgram {
     executable: Arc<Executable>,
     cpu: Cpu,
     queue: u32,
+    /// The program may ask what the device said of the packet.
+    reads_metadata: bool,
 }
 
 impl VmProgram {
@@ -22,6 +25,7 @@ impl VmProgram {
     /// worker's slot.
     pub fn new(executable: Arc<Executable>, cpu: Cpu, queue: u16) -> Self {
         VmProgram {
+            reads_metadata: executable.reads_metadata(),
             executable,
             cpu,
             queue: queue.into(),
@@ -40,10 +44,14 @@ impl Program for VmProgram {
     #[inline]
     fn run(&mut self, packet: &mut RxPacket<'_>) -> u32 {
         let (head, len) = (packet.head(), packet.data().len());
+        let hints = self.reads_metadata.then(|| Hints(packet.raw_metadata()));
         let Ok(mut buff) = XdpBuff::new(packet.buffer_mut(), head, len) else {
             return Verdict::Aborted as u32;
         };
         buff.set_rx(INGRESS, self.queue);
+        if let Some(hints) = &hints {
+            buff.set_metadata(hints);
+        }
         let verdict = self.executable.run(&mut self.cpu, &mut buff);
         let (new_head, new_len) = (buff.data(), buff.len());
         if (new_head, new_len) == (head, len) {

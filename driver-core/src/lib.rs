@@ -49,7 +49,7 @@ pub use device::{
 pub use dma::{DmaDomain, DmaError, DmaRegion, HUGE_PAGE};
 pub use frame::{Frame, Geometry, HEADROOM, RangeError, TAIL_RESERVE};
 pub use iova::IovaRanges;
-pub use packet::{Checksum, L3, L4, RssHash, RssKind, RxMetadata, RxPacket};
+pub use packet::{Checksum, L3, L4, RawMetadata, RssHash, RssKind, RxMetadata, RxPacket};
 pub use pool::{FramePool, MAX_FRAMES, PoolError, PoolTraffic, Spares};
 pub use port::{
     Limits, Link, MacAddr, ParseMacError, Port, PortConfig, PortStats, QueuePairs, RssConfig,

@@ -101,7 +101,16 @@ impl<'a> RxPacket<'a> {
     /// What the device wrote about the packet, decoded now.
     #[inline]
     pub fn metadata(&self) -> RxMetadata {
-        (self.decode)([self.descriptor.load(0), self.descriptor.load(1)])
+        self.raw_metadata().decode()
+    }
+
+    /// As [`metadata`](Self::metadata), to be decoded later, when the packet may be borrowed.
+    #[inline]
+    pub fn raw_metadata(&self) -> RawMetadata {
+        RawMetadata {
+            words: [self.descriptor.load(0), self.descriptor.load(1)],
+            decode: self.decode,
+        }
     }
 
     /// Moves the packet out where it is in one buffer; `None` where there is no spare, or it has
@@ -132,6 +141,20 @@ impl<'a> RxPacket<'a> {
             sink(frame);
         }
         true
+    }
+}
+
+/// What the device wrote about a packet, not decoded yet.
+#[derive(Clone, Copy, Debug)]
+pub struct RawMetadata {
+    words: [u64; 2],
+    decode: fn([u64; 2]) -> RxMetadata,
+}
+
+impl RawMetadata {
+    /// What it says.
+    pub fn decode(&self) -> RxMetadata {
+        (self.decode)(self.words)
     }
 }
 

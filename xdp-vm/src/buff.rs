@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::ContextField;
 use crate::errno::Errno;
 use crate::memory;
+use crate::metadata::Metadata;
 
 /// Bytes at the start of the buffer that the packet and its metadata never grow into: the kernel
 /// keeps its record of a redirected frame there (`struct xdp_frame`).
@@ -49,6 +50,7 @@ pub struct XdpBuff<'a> {
     ingress_ifindex: u32,
     rx_queue_index: u32,
     egress_ifindex: u32,
+    metadata: Option<&'a dyn Metadata>,
     buffer: PhantomData<&'a mut [u8]>,
 }
 
@@ -113,6 +115,7 @@ impl<'a> XdpBuff<'a> {
             ingress_ifindex: 1,
             rx_queue_index: 0,
             egress_ifindex: 0,
+            metadata: None,
             buffer: PhantomData,
         })
     }
@@ -128,6 +131,18 @@ impl<'a> XdpBuff<'a> {
     #[inline]
     pub fn set_egress(&mut self, ifindex: u32) {
         self.egress_ifindex = ifindex;
+    }
+
+    /// Sets what the device said of the packet, for programs that ask
+    /// ([`Executable::reads_metadata`](crate::Executable::reads_metadata)). Without it they are told that
+    /// there is no such device.
+    #[inline]
+    pub fn set_metadata(&mut self, metadata: &'a dyn Metadata) {
+        self.metadata = Some(metadata);
+    }
+
+    pub(crate) fn metadata(&self) -> Option<&'a dyn Metadata> {
+        self.metadata
     }
 
     /// First byte of the packet, counted from the start of the buffer.

@@ -30,8 +30,8 @@ pub enum Arg {
     ReadWriteMem,
     /// As `WriteMem`, or null where the size may be zero.
     WriteMemOrNull,
-    /// Four bytes that are read and written.
-    Word,
+    /// So many bytes that are read and written.
+    ReadWriteFixed(u32),
     /// So many bytes that are read.
     ReadFixed(u32),
     /// So many bytes that are written, and need not be initialised, at a multiple of their number.
@@ -70,7 +70,7 @@ pub enum Ret {
 /// The contract of one helper.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
-    /// Number in a call instruction.
+    /// Number in a call instruction; of a kernel function, its row's.
     pub id: u32,
     /// Name, as the kernel has it, with `bpf_`.
     pub name: &'static str,
@@ -260,7 +260,7 @@ pub const CONTRACTS: &[Contract] = &[
         &[
             Arg::Context,
             Arg::Scalar,
-            Arg::Word,
+            Arg::ReadWriteFixed(4),
             Arg::Scalar,
             Arg::Scalar,
         ],
@@ -341,7 +341,7 @@ pub fn contract(id: u32) -> Option<&'static Contract> {
 }
 
 /// A helper that gives a number and does nothing else that concerns the verifier.
-const fn row(id: u32, name: &'static str, args: &'static [Arg]) -> Contract {
+pub(crate) const fn row(id: u32, name: &'static str, args: &'static [Arg]) -> Contract {
     Contract {
         id,
         name,
@@ -370,7 +370,7 @@ impl Contract {
         self
     }
 
-    const fn takes_packet(mut self) -> Self {
+    pub(crate) const fn takes_packet(mut self) -> Self {
         self.takes_packet = true;
         self
     }

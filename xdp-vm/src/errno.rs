@@ -19,6 +19,7 @@ impl Errno {
     pub const ENODEV: Errno = Errno(19);
     pub const EINVAL: Errno = Errno(22);
     pub const ENOSPC: Errno = Errno(28);
+    pub const ENODATA: Errno = Errno(61);
     pub const EOVERFLOW: Errno = Errno(75);
     pub const EOPNOTSUPP: Errno = Errno(95);
     pub const EAFNOSUPPORT: Errno = Errno(97);
@@ -43,6 +44,7 @@ impl fmt::Display for Errno {
             Errno::EACCES => "EACCES, not allowed",
             Errno::EFAULT => "EFAULT, out of range",
             Errno::ENOSPC => "ENOSPC, the map is full",
+            Errno::ENODATA => "ENODATA, nothing was said of it",
             Errno::EOVERFLOW => "EOVERFLOW, the value is too large",
             Errno::EOPNOTSUPP => "EOPNOTSUPP, the kind of map does not do this",
             Errno::ENODEV => "ENODEV, no such device",

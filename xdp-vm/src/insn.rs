@@ -68,6 +68,11 @@ impl Insn {
         self.code == LD_IMM64
     }
 
+    /// True for a call of a kernel function.
+    pub fn is_kfunc_call(self) -> bool {
+        self.code == CLASS_JMP | jmp::CALL && self.src == call::KFUNC
+    }
+
     /// Width in bytes of a load or store: 1, 2, 4 or 8.
     pub fn size(self) -> u32 {
         match self.code & 0x18 {

@@ -41,7 +41,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Source lines, ascending by `insn`; empty where the object has no line info.
     pub lines: Vec<Line>,
-    /// Names of the kernel functions that calls of kind [`call::KFUNC`](crate::insn::call::KFUNC) name.
+    /// Names of kernel functions that are not in [`KFUNCS`](crate::kfunc::KFUNCS), which calls of kind
+    /// [`call::KFUNC`](crate::insn::call::KFUNC) give by index.
     pub kfuncs: Vec<String>,
     /// What calls of kind [`call::UNRESOLVED`](crate::insn::call::UNRESOLVED) stand for: instructions
     /// that need a type which is not here.

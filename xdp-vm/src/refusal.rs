@@ -5,7 +5,7 @@
 /// A helper that is refused by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
-    /// Number in a call instruction.
+    /// Number in a call instruction; 0 of kernel functions, which have names only.
     pub id: u32,
     /// Name, as the kernel has it.
     pub name: &'static str,
@@ -18,6 +18,11 @@ pub struct Refusal {
 /// The refusal of helper `id`, where it is refused by name.
 pub fn helper(id: u32) -> Option<&'static Refusal> {
     REFUSED.iter().find(|r| r.id == id)
+}
+
+/// The refusal of a kernel function, where it is refused by name.
+pub fn kfunc(name: &str) -> Option<&'static Refusal> {
+    REFUSED_KFUNCS.iter().find(|r| r.name == name)
 }
 
 macro_rules! refused {
@@ -93,6 +98,34 @@ pub const REFUSED: Groups = Groups(&[
     ),
 ]);
 
+/// Every kernel function that is refused by name, by reason; none has a number. A weak one is not
+/// refused: its address is null, and a program that asks first does without it.
+pub const REFUSED_KFUNCS: Groups = Groups(&[
+    refused!("the kernel's flow tables are not here",
+        "keep flows in a hash map, or declare it `__weak` and do without where its address is null":
+        0 "bpf_xdp_flow_lookup",
+    ),
+    refused!("the kernel's table of connections is not here",
+        "keep connections in a hash map, or declare it `__weak` and do without where its address is null":
+        0 "bpf_xdp_ct_lookup",
+        0 "bpf_xdp_ct_alloc",
+        0 "bpf_skb_ct_lookup",
+        0 "bpf_skb_ct_alloc",
+        0 "bpf_ct_insert_entry",
+        0 "bpf_ct_release",
+        0 "bpf_ct_set_timeout",
+        0 "bpf_ct_change_timeout",
+        0 "bpf_ct_set_status",
+        0 "bpf_ct_change_status",
+        0 "bpf_ct_set_nat_info",
+    ),
+    refused!("the kernel's table of IPsec states is not here",
+        "keep what the program needs of a state in a hash map":
+        0 "bpf_xdp_get_xfrm_state",
+        0 "bpf_xdp_xfrm_state_release",
+    ),
+]);
+
 /// Rows, several a reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups(&'static [&'static [Refusal]]);
@@ -121,5 +154,9 @@ mod tests {
             assert_eq!(helper(refused.id).map(|r| r.name), Some(refused.name));
         }
         assert!(helper(0).is_none());
+        for refused in REFUSED_KFUNCS.iter() {
+            assert_eq!(kfunc(refused.name).map(|r| r.name), Some(refused.name));
+            assert!(crate::kfunc::immediate(refused.name).is_none());
+        }
     }
 }

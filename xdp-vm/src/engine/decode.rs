@@ -4,7 +4,7 @@
 
 use super::fused::fuse;
 use super::op::{Kind, Op};
-use crate::helpers::{self, helper};
+use crate::helpers::{self, helper, kfunc};
 use crate::insn::{
     self, CLASS_ALU, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_ST, CLASS_STX,
     MODE_ATOMIC, MODE_MEM, MODE_MEMSX, alu, atomic, call, imm64, jmp,
@@ -153,6 +153,10 @@ impl Decoder<'_> {
                         ..op(Kind::CallHelper)
                     })
                 }
+                call::KFUNC => Some(Op {
+                    imm: (kfunc(insn.imm)? as *const ()).expose_provenance() as u64,
+                    ..op(Kind::CallHelper)
+                }),
                 call::LOCAL => to(insn.imm, op(Kind::CallLocal)),
                 _ => None,
             },

@@ -24,6 +24,7 @@ use crate::cpu::Cpu;
 use crate::insn::imm64;
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::jit::Jit;
+use crate::kfunc;
 use crate::maps::Maps;
 use crate::{Insn, MapSpec, Verified};
 use op::Op;
@@ -103,6 +104,7 @@ pub struct Executable {
 #[derive(Debug)]
 pub(crate) struct Body {
     name: String,
+    reads_metadata: bool,
     form: Form,
 }
 
@@ -156,6 +158,10 @@ impl Executable {
         Ok(Executable {
             body: Arc::new(Body {
                 name: program.name.clone(),
+                reads_metadata: program
+                    .insns
+                    .iter()
+                    .any(|i| i.is_kfunc_call() && kfunc::reads_metadata(i.imm)),
                 form: Form::of(verified, maps, options)?,
             }),
             maps: maps.clone(),
@@ -181,6 +187,12 @@ impl Executable {
                 offsets: jit.offsets(),
             }),
         }
+    }
+
+    /// True where the program may ask for what the device said of the packet: who runs it gives that
+    /// to the packet ([`XdpBuff::set_metadata`]).
+    pub fn reads_metadata(&self) -> bool {
+        self.body.reads_metadata
     }
 
     /// Name of the entry function.

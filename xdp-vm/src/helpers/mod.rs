@@ -5,6 +5,7 @@
 mod csum;
 mod events;
 pub(crate) mod maps;
+pub(crate) mod metadata;
 mod network;
 pub(crate) mod printk;
 mod syncookie;
@@ -16,6 +17,7 @@ mod xdp;
 use crate::buff::XdpBuff;
 use crate::cpu::Cpu;
 use crate::errno::Errno;
+use crate::kfunc;
 
 /// What a helper works with.
 pub(crate) struct Env<'r, 'b> {
@@ -93,6 +95,17 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
     })
 }
 
+/// The kernel function that a call with this immediate means: one for each row of
+/// [`KFUNCS`](crate::kfunc::KFUNCS).
+pub(crate) fn kfunc(immediate: i32) -> Option<Helper> {
+    Some(match kfunc::contract(immediate)?.id {
+        0 => metadata::rx_timestamp,
+        1 => metadata::rx_hash,
+        2 => metadata::rx_vlan_tag,
+        _ => return None,
+    })
+}
+
 unsafe extern "C" fn get_prandom_u32(
     env: &mut Env<'_, '_>,
     _: u64,
@@ -135,6 +148,7 @@ fn outcome(result: Result<(), Errno>) -> u64 {
 mod tests {
     use super::*;
     use crate::contract::CONTRACTS;
+    use crate::kfunc::KFUNCS;
 
     #[test]
     fn every_contract_has_its_helper() {
@@ -145,5 +159,9 @@ mod tests {
             .filter(|&id| id != TAIL_CALL)
             .collect();
         assert_eq!(numbers, contracts);
+        for row in KFUNCS {
+            let immediate = kfunc::immediate(row.name).unwrap();
+            assert!(kfunc(immediate).is_some(), "{}", row.name);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use super::compile::{Compiler, ENV};
 use super::emit::{Mem, Reg, Size, Width};
 use crate::cpu::Cpu;
-use crate::helpers::{self, Env, helper, maps::hash_lookup};
+use crate::helpers::{self, Env, Helper, helper, maps::hash_lookup};
 use crate::maps::{Hash, Storage};
 
 impl Compiler<'_> {
@@ -19,13 +19,13 @@ impl Compiler<'_> {
         let map = self.flow.lookups[slot].and_then(|m| self.maps.at(m as usize));
         match map.map(|m| m.storage()) {
             Some(Storage::Hash(hash)) => self.look_up_hash(hash),
-            _ => self.call_function(id)?,
+            _ => self.call_function(helper(id)?)?,
         }
         Some(())
     }
 
     /// The environment goes before the arguments, each of which moves one register on.
-    fn call_function(&mut self, id: u32) -> Option<()> {
+    pub(super) fn call_function(&mut self, function: Helper) -> Option<()> {
         const ARGUMENTS: [(Reg, Reg); 5] = [
             (Reg::Rsi, Reg::Rdi),
             (Reg::Rdx, Reg::Rsi),
@@ -37,7 +37,7 @@ impl Compiler<'_> {
             self.code.mov(Width::W64, to, from);
         }
         self.code.mov(Width::W64, Reg::Rdi, ENV);
-        self.call_address((helper(id)? as *const ()).addr());
+        self.call_address((function as *const ()).addr());
         Some(())
     }
 

@@ -14,6 +14,7 @@ use super::flow::{Flow, Function, Refused, is_dead};
 use crate::buff::XdpBuff;
 use crate::cpu::FRAME;
 use crate::engine::JitOptions;
+use crate::helpers;
 use crate::insn::{
     CLASS_ALU, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_ST, CLASS_STX, SRC_X, call,
     imm64, jmp,
@@ -342,6 +343,7 @@ impl Compiler<'_> {
         }
         match insn.src {
             call::HELPER => self.call_helper(slot, insn.imm.cast_unsigned()),
+            call::KFUNC => self.call_function(helpers::kfunc(insn.imm)?),
             call::LOCAL => {
                 let start = target(slot, insn.imm);
                 let index = self.flow.functions.iter().position(|f| f.start == start)?;

@@ -11,7 +11,7 @@ use super::core::{self, Fit};
 use super::elf::{Elf, Relocation, Section, Symbol, SymbolKind};
 use super::maps::{MapTable, Place};
 use crate::insn::{CLASS_JMP, call, imm64, jmp};
-use crate::{Function, Insn, Line, Program, Rejected};
+use crate::{Function, Insn, Line, Program, Rejected, kfunc, refusal};
 
 /// The kernel's limit for one program.
 const MAX_PROGRAM: usize = 1_000_000;
@@ -377,8 +377,16 @@ impl Linker<'_> {
             });
         }
         if is_call && insn.src == call::LOCAL {
-            if symbol.undefined && symbol.weak {
-                // Only reached where the program found its address to be other than zero, which it
+            if symbol.undefined
+                && let Some(immediate) = kfunc::immediate(symbol.name)
+            {
+                let insn = &mut draft.program.insns[at];
+                insn.src = call::KFUNC;
+                insn.imm = immediate;
+                return Ok(());
+            }
+            if symbol.undefined && (symbol.weak || refusal::kfunc(symbol.name).is_some()) {
+                // Of a weak one: only reached where the program found its address to be other than zero, which it
                 // never is: the verifier sees the call dead, or refuses it by name.
                 let kfuncs = &mut draft.program.kfuncs;
                 let index = kfuncs.iter().position(|k| k == symbol.name);
@@ -452,6 +460,9 @@ impl Linker<'_> {
             && let Some((map, offset)) = self.maps.kconfig(symbol.name)
         {
             (imm64::MAP_VALUE, map as i32, offset.cast_signed())
+        } else if symbol.undefined && kfunc::immediate(symbol.name).is_some() {
+            // Its address serves only to be compared with null.
+            (imm64::VALUE, 1, 0)
         } else if symbol.undefined && symbol.weak {
             (imm64::VALUE, 0, 0)
         } else {

@@ -93,10 +93,10 @@ pub(super) fn helper(
                 memory_argument(contract, reg, &value)?;
                 memory::helper(env, state, reg, u64::from(size), access)?;
             }
-            Arg::Word => {
+            Arg::ReadWriteFixed(size) => {
                 memory_argument(contract, reg, &value)?;
-                memory::helper(env, state, reg, 4, Access::Read)?;
-                memory::helper(env, state, reg, 4, Access::Write)?;
+                memory::helper(env, state, reg, u64::from(size), Access::Read)?;
+                memory::helper(env, state, reg, u64::from(size), Access::Write)?;
             }
             Arg::ReadFixed(size) => {
                 memory_argument(contract, reg, &value)?;

@@ -11,7 +11,7 @@ use super::pointer::{self, Verdict};
 use super::scalar::Scalar;
 use super::state::{INNER, Kind, Origin, Reg, State};
 use crate::insn::{self, alu as op, atomic, imm64, jmp};
-use crate::{ContextField, Insn, MapSpec, Program, contract, refusal};
+use crate::{ContextField, Insn, MapSpec, Program, contract, kfunc, refusal};
 
 /// What stays the same throughout.
 pub(super) struct Env<'a> {
@@ -262,10 +262,10 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             Ok(Next::Call(first))
         }
         jmp::CALL if i.src == insn::call::KFUNC => {
-            let name = usize::try_from(i.imm).ok();
-            let name = name.and_then(|n| env.program.kfuncs.get(n)).cloned();
-            let name = name.unwrap_or_else(|| format!("number {}", i.imm));
-            Err(Cause::UnknownKernelFunction { name })
+            let contract =
+                kfunc::contract(i.imm).ok_or_else(|| no_such_function(env.program, i.imm))?;
+            call::helper(env, state, contract, at)?;
+            Ok(Next::Goto(at + 1))
         }
         jmp::CALL if i.src == insn::call::UNRESOLVED => {
             let what = usize::try_from(i.imm).ok();
@@ -306,6 +306,21 @@ fn no_such_helper(id: i32) -> Cause {
             remedy: refused.remedy,
         },
         None => Cause::UnknownHelper { id },
+    }
+}
+
+/// As above, of a kernel function.
+fn no_such_function(program: &Program, immediate: i32) -> Cause {
+    let name = usize::try_from(immediate).ok();
+    let name = name.and_then(|n| program.kfuncs.get(n)).cloned();
+    let name = name.unwrap_or_else(|| format!("number {immediate}"));
+    match refusal::kfunc(&name) {
+        Some(refused) => Cause::RefusedHelper {
+            name: refused.name,
+            reason: refused.reason,
+            remedy: refused.remedy,
+        },
+        None => Cause::UnknownKernelFunction { name },
     }
 }
 

@@ -695,7 +695,7 @@ impl Machine<'_> {
                 }
                 Ok(Value::Num(self.result()))
             }
-            5 | 7 | 8 | 42 | 118 | 125 | 160 | 208 => {
+            5 | 7 | 8 | 14 | 15 | 42 | 118 | 125 | 160 | 208 => {
                 Ok(Value::Num(self.rng.u64(..) >> self.rng.u32(0..64)))
             }
             6 => {
@@ -834,6 +834,74 @@ impl Machine<'_> {
                 } else {
                     self.reads(3, size)?;
                 }
+                Ok(Value::Num(self.result()))
+            }
+            16 => {
+                let size = self.size(2, 1)?;
+                self.writes(1, size)?;
+                Ok(Value::Num(self.result()))
+            }
+            17 => {
+                self.context()?;
+                Ok(Value::Num(0))
+            }
+            22 | 55 => {
+                self.map(1, &[4])?;
+                self.num(2)?;
+                if id == 55 {
+                    let size = self.size(4, 1)?;
+                    self.writes(3, size)?;
+                }
+                Ok(Value::Num(self.result()))
+            }
+            105 | 106 => {
+                let size = self.size(2, 1)?;
+                self.reads(1, size)?;
+                self.num(3)?;
+                self.writes(4, 8)?;
+                Ok(Value::Num(self.result()))
+            }
+            120 => {
+                self.num(1)?;
+                self.num(2)?;
+                let size = self.size(4, 1)?;
+                self.writes(3, size)?;
+                Ok(Value::Num(self.result()))
+            }
+            165 => {
+                let size = self.size(2, 0)?;
+                if self.get(1)? != Value::Num(0) || size != 0 {
+                    self.writes(1, size)?;
+                }
+                self.reads(3, 1)?;
+                let size = self.size(5, 0)?;
+                if self.get(4)? != Value::Num(0) || size != 0 {
+                    self.reads(4, size)?;
+                }
+                Ok(Value::Num(self.result()))
+            }
+            177 => {
+                let size = self.size(2, 1)?;
+                self.reads(1, size)?;
+                let size = self.size(4, 0)?;
+                if self.get(3)? != Value::Num(0) || size != 0 {
+                    self.reads(3, size)?;
+                }
+                Ok(Value::Num(self.result()))
+            }
+            182 => {
+                let size = self.size(2, 1)?;
+                self.reads(1, size)?;
+                self.reads(3, 1)?;
+                Ok(Value::Num(self.result()))
+            }
+            204..=207 => {
+                self.reads(1, if id % 2 == 0 { 20 } else { 40 })?;
+                let size = match id {
+                    204 | 205 => self.size(3, 0)?,
+                    _ => 20,
+                };
+                self.reads(2, size)?;
                 Ok(Value::Num(self.result()))
             }
             other => fault(format!("helper {other}")),
