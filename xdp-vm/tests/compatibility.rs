@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use xdp_vm::MapKind;
 use xdp_vm::contract::{CONTRACTS, contract};
+use xdp_vm::refusal;
 
 /// Helpers are numbered from 1 to this (`BPF_FUNC_cgrp_storage_delete`, the last: new ones are kernel
 /// functions).
@@ -56,7 +57,11 @@ fn the_table_of_helpers_is_true() {
         .collect();
     let mut table = String::from("| helper | number | here |\n|---|---|---|\n");
     for id in all {
-        let here = if contract(id).is_some() { "yes" } else { "no" };
+        let here = match (contract(id), refusal::helper(id)) {
+            (Some(_), _) => "yes",
+            (None, Some(refused)) => &format!("refused: {}", refused.reason),
+            (None, None) => "no",
+        };
         let name = names.get(&id).map_or("?", |n| n);
         let _ = writeln!(table, "| `{name}` | {id} | {here} |");
     }

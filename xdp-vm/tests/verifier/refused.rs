@@ -834,6 +834,43 @@ pub(crate) const CASES: &[Refused] = &[
         "call 99999\n r0 = 1\n exit"
     ),
     refused!(
+        "a helper that means nothing here",
+        Cause::RefusedHelper {
+            name: "bpf_probe_read_user",
+            ..
+        },
+        "call 112\n r0 = 1\n exit"
+    ),
+    refused!(
+        "a text compared with one that may change",
+        Cause::ArgumentString { arg: 3, .. },
+        "*(u64 *)(r10 - 8) = 0
+         r1 = r10
+         r1 += -8
+         r2 = 8
+         r3 = value 4 + 0
+         call 182
+         exit"
+    ),
+    refused!(
+        "a number read into a place between words",
+        Cause::ArgumentAlignment {
+            arg: 4,
+            size: 8,
+            ..
+        },
+        "*(u64 *)(r10 - 8) = 0
+         *(u64 *)(r10 - 16) = 0
+         r1 = r10
+         r1 += -8
+         r2 = 8
+         r3 = 0
+         r4 = r10
+         r4 += -12
+         call 105
+         exit"
+    ),
+    refused!(
         "a kernel function without a name",
         Cause::UnknownKernelFunction { .. },
         ".raw 0x85 0 2 0 7\n r0 = 1\n exit"
