@@ -70,6 +70,21 @@ impl<'a> RxPacket<'a> {
         self.frame.set_range(head, len)
     }
 
+    /// The first buffer and those after it, in order, to be changed together.
+    pub fn frames_mut(&mut self) -> (&mut Frame, impl Iterator<Item = &mut Frame>) {
+        let rest = self.rest.iter_mut().flat_map(|r| r.iter_mut());
+        (self.frame, rest)
+    }
+
+    /// Lets go of all but the first `count` buffers after the first: a program cut them off. They stay in
+    /// their slots, which are re-armed with them.
+    pub fn keep_fragments(&mut self, count: usize) {
+        let [first, second] = std::mem::take(&mut self.rest);
+        let (of_first, of_second) = (count.min(first.len()), count.saturating_sub(first.len()));
+        let of_second = of_second.min(second.len());
+        self.rest = [&mut first[..of_first], &mut second[..of_second]];
+    }
+
     /// Buffers after the first, in order.
     #[inline]
     pub fn fragments(&self) -> impl Iterator<Item = &Frame> {

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::ContextField;
 use crate::errno::Errno;
+use crate::fragment::{Fragment, MAX_FRAGMENTS};
 use crate::memory;
 use crate::metadata::Metadata;
 
@@ -51,7 +52,41 @@ pub struct XdpBuff<'a> {
     rx_queue_index: u32,
     egress_ifindex: u32,
     metadata: Option<&'a dyn Metadata>,
+    /// What of the packet is behind `data_end`, in other buffers; none of them is empty.
+    fragments: &'a mut [Fragment<'a>],
     buffer: PhantomData<&'a mut [u8]>,
+}
+
+/// Stretches of a packet's bytes, each in one buffer.
+pub(crate) struct Parts<'p, 'a> {
+    /// Where the next buffer's bytes are.
+    next: (*mut u8, usize),
+    behind: std::slice::Iter<'p, Fragment<'a>>,
+    /// Bytes to pass over, and to give then.
+    skip: usize,
+    len: usize,
+}
+
+impl Iterator for Parts<'_, '_> {
+    type Item = (*mut u8, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.len > 0 {
+            let (at, there) = self.next;
+            if self.skip < there {
+                let given = self.len.min(there - self.skip);
+                let part = (at.wrapping_add(self.skip), given);
+                self.next = (at, self.skip + given);
+                self.skip += given;
+                self.len -= given;
+                return Some(part);
+            }
+            self.skip -= there;
+            self.next = self.behind.next()?.part();
+        }
+        None
+    }
 }
 
 /// Bytes of a field in [`XdpBuff`].
@@ -116,8 +151,26 @@ impl<'a> XdpBuff<'a> {
             rx_queue_index: 0,
             egress_ifindex: 0,
             metadata: None,
+            fragments: &mut [],
             buffer: PhantomData,
         })
+    }
+
+    /// Takes the `len` bytes before the packet for its metadata.
+    ///
+    /// # Errors
+    /// They are not before it in the buffer, not a multiple of 4, or too many.
+    pub fn set_meta(&mut self, len: usize) -> Result<(), BuffError> {
+        let headroom = self.data();
+        if len > headroom || !len.is_multiple_of(4) || len as u64 > MAX_META {
+            return Err(BuffError {
+                data: headroom,
+                len,
+                size: headroom,
+            });
+        }
+        self.data_meta = self.data - len as u64;
+        Ok(())
     }
 
     /// Sets the interface and the queue that the packet came in by.
@@ -151,7 +204,35 @@ impl<'a> XdpBuff<'a> {
         (self.data - self.start) as usize
     }
 
-    /// Bytes of the packet.
+    /// Adds the packet's other buffers, in order: programs see them through helpers only.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_FRAGMENTS`].
+    pub fn set_fragments(&mut self, fragments: &'a mut [Fragment<'a>]) -> Result<(), BuffError> {
+        if fragments.len() > MAX_FRAGMENTS {
+            return Err(BuffError {
+                data: 0,
+                len: fragments.len(),
+                size: MAX_FRAGMENTS,
+            });
+        }
+        self.fragments = fragments;
+        Ok(())
+    }
+
+    /// The packet's buffers after the first that are left: a program may have cut some off, the last
+    /// first.
+    pub fn fragments(&self) -> &[Fragment<'a>] {
+        self.fragments
+    }
+
+    /// Bytes of the packet in all its buffers.
+    #[inline]
+    pub fn total_len(&self) -> usize {
+        self.len() + self.fragments.iter().map(Fragment::len).sum::<usize>()
+    }
+
+    /// Bytes of the packet in its first buffer.
     #[inline]
     pub fn len(&self) -> usize {
         (self.data_end - self.data) as usize
@@ -169,7 +250,7 @@ impl<'a> XdpBuff<'a> {
         (self.data - self.data_meta) as usize
     }
 
-    /// The packet's bytes.
+    /// The packet's bytes in its first buffer.
     pub fn packet(&self) -> &[u8] {
         // SAFETY: the packet lies in the buffer that is lent to this value, and no program runs on
         // it while the value is borrowed.
@@ -275,20 +356,37 @@ impl<'a> XdpBuff<'a> {
         Ok(())
     }
 
-    /// Where `len` bytes from byte `offset` of the packet are.
-    pub(crate) fn bytes_at(&self, offset: u32, len: u32) -> Result<*mut u8, Errno> {
-        // No packet is longer, and the kernel says so in its own way.
+    /// Where `len` bytes from byte `offset` of the packet are: the parts of them that lie together, in
+    /// order.
+    #[inline]
+    pub(crate) fn bytes_at(&self, offset: u32, len: u32) -> Result<Parts<'_, 'a>, Errno> {
+        // The kernel says in its own way that no packet is longer.
         if offset > 0xffff || len > 0xffff {
             return Err(Errno::EFAULT);
         }
-        if u64::from(offset + len) > self.data_end - self.data {
+        let (skip, len) = (offset as usize, len as usize);
+        if skip + len > self.len() && skip + len > self.total_len() {
             return Err(Errno::EINVAL);
         }
-        Ok(memory::pointer(self.data + u64::from(offset)))
+        Ok(self.parts(skip, len))
+    }
+
+    /// As above, as far as there are bytes.
+    #[inline]
+    pub(crate) fn parts(&self, skip: usize, len: usize) -> Parts<'_, 'a> {
+        Parts {
+            next: (memory::pointer(self.data), self.len()),
+            behind: self.fragments.iter(),
+            skip,
+            len,
+        }
     }
 
     /// Moves the packet's end by `delta` bytes. Bytes that become part of the packet are zero.
     pub(crate) fn adjust_tail(&mut self, delta: i32) -> Result<(), Errno> {
+        if !self.fragments.is_empty() {
+            return self.adjust_last(delta);
+        }
         let end = self.data_end.wrapping_add_signed(i64::from(delta));
         if end > self.tail_limit || end < self.data + MIN_PACKET as u64 {
             return Err(Errno::EINVAL);
@@ -299,6 +397,35 @@ impl<'a> XdpBuff<'a> {
             unsafe { memory::zero(memory::pointer(self.data_end), new) };
         }
         self.data_end = end;
+        Ok(())
+    }
+
+    /// As above, where the end is in a fragment: one that is cut to nothing is gone, and what is cut
+    /// beyond the first of them comes off the linear part.
+    #[cold]
+    fn adjust_last(&mut self, delta: i32) -> Result<(), Errno> {
+        if let (Ok(more), Some(last)) = (usize::try_from(delta), self.fragments.last_mut()) {
+            return last.grow(more);
+        }
+        if delta == i32::MIN {
+            // The kernel negates it in 32 bits, where it stays negative, and cuts nothing.
+            return Ok(());
+        }
+        let mut cut = delta.unsigned_abs() as usize;
+        if cut + MIN_PACKET > self.total_len() {
+            return Err(Errno::EINVAL);
+        }
+        let mut left = self.fragments.len();
+        while left > 0 && cut > 0 {
+            let last = &mut self.fragments[left - 1];
+            cut -= last.shrink(cut);
+            if !last.is_empty() {
+                break;
+            }
+            left -= 1;
+        }
+        self.fragments = &mut std::mem::take(&mut self.fragments)[..left];
+        self.data_end -= cut as u64;
         Ok(())
     }
 }

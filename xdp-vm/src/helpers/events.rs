@@ -3,6 +3,7 @@
 use super::maps::map;
 use super::{Env, outcome};
 use crate::errno::Errno;
+use crate::fragment::MAX_FRAGMENTS;
 use crate::maps::{FORCE_WAKEUP, NO_WAKEUP, Ring, Storage};
 use crate::memory::{self, pointer};
 
@@ -27,7 +28,7 @@ pub(super) unsafe extern "C" fn perf_event_output(
         return Errno::EINVAL.as_return();
     }
     let packet_len = ((flags & PACKET_LEN) >> 32) as usize;
-    if packet_len > env.buff.len() {
+    if packet_len > env.buff.total_len() {
         return Errno::EFAULT.as_return();
     }
     let cpu = env.cpu.slot();
@@ -41,11 +42,13 @@ pub(super) unsafe extern "C" fn perf_event_output(
         let Storage::Events(events) = map(r2).storage() else {
             return Errno::EINVAL.as_return();
         };
-        let parts = [
-            (pointer(data).cast_const(), size as usize),
-            (pointer(env.buff.data_address()).cast_const(), packet_len),
-        ];
-        outcome(events.output(index, cpu, parts))
+        let mut parts = [(std::ptr::null(), 0); 2 + MAX_FRAGMENTS];
+        let record = (pointer(data), size as usize);
+        let packet = env.buff.parts(0, packet_len);
+        for (to, (at, len)) in parts.iter_mut().zip(std::iter::once(record).chain(packet)) {
+            *to = (at.cast_const(), len);
+        }
+        outcome(events.output(index, cpu, &parts))
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn check_mtu(
     // SAFETY: the contract: four bytes that can be read and written.
     let asked = unsafe { memory::load32(pointer(mtu_len)) };
     let len = match asked {
-        0 => env.buff.len() as i64,
+        0 => env.buff.total_len() as i64,
         asked => asked as i64 + i64::from(ETHERNET),
     };
     let fits = len + i64::from(difference as i32) <= i64::from(mtu) + i64::from(ETHERNET);

@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn get_buff_len(
     _: u64,
     _: u64,
 ) -> u64 {
-    env.buff.len() as u64
+    env.buff.total_len() as u64
 }
 
 /// Where the packet has not so many bytes, the memory is zeroed: the verifier takes it for written,
@@ -73,14 +73,23 @@ pub(super) unsafe extern "C" fn load_bytes(
     _: u64,
 ) -> u64 {
     let from = env.buff.bytes_at(offset as u32, len as u32);
-    // SAFETY: the contract: `len` bytes can be written at `to`; the packet has them at `from`.
+    // SAFETY: the contract: `len` bytes can be written at `to`; the packet has as many in its parts.
     unsafe {
         match from {
-            Ok(from) => memory::copy(pointer(to), from, len as usize),
-            Err(_) => memory::zero(pointer(to), len as usize),
+            Ok(parts) => {
+                let mut to = pointer(to);
+                for (from, part) in parts {
+                    memory::copy(to, from, part);
+                    to = to.add(part);
+                }
+                0
+            }
+            Err(errno) => {
+                memory::zero(pointer(to), len as usize);
+                errno.as_return()
+            }
         }
     }
-    outcome(from.map(|_| ()))
 }
 
 pub(super) unsafe extern "C" fn store_bytes(
@@ -92,11 +101,17 @@ pub(super) unsafe extern "C" fn store_bytes(
     _: u64,
 ) -> u64 {
     let to = env.buff.bytes_at(offset as u32, len as u32);
-    if let Ok(to) = to {
-        // SAFETY: the contract: `len` bytes can be read at `from`; the packet has them at `to`.
-        unsafe { memory::copy(to, pointer(from), len as usize) };
-    }
-    outcome(to.map(|_| ()))
+    outcome(to.map(|parts| {
+        let mut from = pointer(from);
+        for (to, part) in parts {
+            // SAFETY: the contract: `len` bytes can be read at `from`; the packet has as many in its
+            // parts.
+            unsafe {
+                memory::copy(to, from, part);
+                from = from.add(part);
+            }
+        }
+    }))
 }
 
 /// Whether there is such an interface is found out by whoever acts on the verdict.

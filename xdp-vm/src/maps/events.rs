@@ -31,7 +31,7 @@ impl Events {
         &self,
         index: u32,
         cpu: u32,
-        parts: [(*const u8, usize); 2],
+        parts: &[(*const u8, usize)],
     ) -> Result<(), Errno> {
         if index >= self.entries {
             return Err(Errno::E2BIG);
@@ -42,7 +42,7 @@ impl Events {
             return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: the caller's promise.
-        unsafe { ring.output(&parts, 0) }.map_err(|_| Errno::ENOSPC)
+        unsafe { ring.output(parts, 0) }.map_err(|_| Errno::ENOSPC)
     }
 
     /// That entry `index` is open, and so can be asked for its count, which stays 0.

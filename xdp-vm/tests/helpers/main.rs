@@ -9,6 +9,7 @@ mod asm;
 mod kernel;
 
 mod events;
+mod fragments;
 mod list;
 mod maps;
 mod network;
@@ -22,7 +23,7 @@ use std::cell::Cell;
 
 use xdp_vm::verifier::{Config, verify};
 use xdp_vm::{
-    Cpu, Engine, Executable, Map, MapKind, MapSpec, Maps, Options, Update, Verified, XdpBuff,
+    Cpu, Engine, Executable, Map, MapKind, MapSpec, Maps, Options, TestPacket, Update, Verified,
 };
 
 thread_local! {
@@ -37,6 +38,8 @@ macro_rules! tests_in {
             packet::checksums_of_what_was_and_what_is,
             packet::bytes_are_loaded_and_stored_within_the_packet,
             packet::metadata_grows_and_shrinks_as_in_the_kernel,
+            fragments::bytes_are_reached_in_every_buffer,
+            fragments::the_end_moves_through_the_buffers,
             redirect::redirects_give_verdicts_and_targets,
             redirect::an_entry_is_told_with_its_value,
             maps::queues_and_stacks_give_values_in_order,
@@ -148,11 +151,9 @@ impl Both {
 
     /// What it returns here, and the packet after, its metadata before it.
     fn run_here(&mut self, packet: &[u8]) -> (u32, Vec<u8>) {
-        let mut buffer = vec![0; 4096];
-        buffer[256..256 + packet.len()].copy_from_slice(packet);
-        let mut buff = XdpBuff::new(&mut buffer, 256, packet.len()).unwrap();
-        let r0 = self.program.run(&mut self.cpu, &mut buff);
-        (r0, [buff.meta(), buff.packet()].concat())
+        let mut packet = TestPacket::new(packet).unwrap();
+        let r0 = packet.run(&self.program, &mut self.cpu).unwrap();
+        (r0, packet.bytes())
     }
 
     /// The same in the kernel, where it may be asked.

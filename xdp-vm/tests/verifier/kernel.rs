@@ -170,7 +170,8 @@ fn load_bytes(bytes: &[u8], level: u64) -> io::Result<Result<(OwnedFd, String), 
 impl Loaded {
     /// Runs the program on a packet: what it returned, and the packet after.
     pub(crate) fn run(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-        let mut after = vec![0; 4096];
+        // The longest packet of a test run, and what a program may add.
+        let mut after = vec![0; 80 << 10];
         let mut attr: Attr = [0; 20];
         attr[0] = self.program.as_raw_fd() as u64;
         attr[1] = packet.len() as u64 | (after.len() as u64) << 32;
