@@ -68,6 +68,7 @@ pub mod verifier;
 
 pub use buff::{BuffError, HEADROOM_RESERVE, MIN_PACKET, TAIL_RESERVE, XdpBuff};
 pub use cpu::{Clock, Cpu, FRAME, MAX_FRAMES};
+pub use engine::checked::{self, Checked, Fault, FaultKind, Ran};
 pub use engine::{Engine, Executable, ExecutableError, JitOptions, MachineCode, Options};
 pub use errno::Errno;
 pub use fragment::{Fragment, MAX_FRAGMENTS};

@@ -1,6 +1,7 @@
 //! What the verifier hands to the engines: a program that was proved safe, with what was learnt of
 //! each instruction. Only the verifier makes one, so an engine may run it without a check.
 
+use crate::verifier::{VerifyError, check_shape};
 use crate::{MapSpec, Program};
 
 /// A program that the verifier accepted.
@@ -68,6 +69,24 @@ impl Verified {
             notes,
             maps,
         }
+    }
+
+    /// Takes `program` for proved, of which only its shape was looked at: instructions that there are,
+    /// reserved fields zero, jumps within their function. For tools that measure or compare engines
+    /// on programs of their own; to run a stranger's there is [`Checked`](crate::Checked).
+    ///
+    /// # Errors
+    /// Its shape is wrong.
+    ///
+    /// # Safety
+    /// Engines run it without a check. Every access of the program must be inside memory that is the
+    /// process's to give away, each helper's arguments must keep its contract, and it must not read
+    /// fields of the context.
+    #[allow(unsafe_code)]
+    pub unsafe fn assume(program: &Program, maps: &[MapSpec]) -> Result<Self, VerifyError> {
+        check_shape(program, maps)?;
+        let notes = vec![Note::None; program.insns.len()];
+        Ok(Self::new(program.clone(), notes, maps.to_vec()))
     }
 
     /// The program.

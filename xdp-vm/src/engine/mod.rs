@@ -4,6 +4,7 @@
 
 mod arithmetic;
 mod atomics;
+pub mod checked;
 mod decode;
 #[macro_use]
 mod fused;

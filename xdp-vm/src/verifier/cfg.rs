@@ -152,6 +152,11 @@ fn function_starts(program: &Program, second: &[bool]) -> At<Vec<usize>> {
     Ok(starts)
 }
 
+/// True for an instruction that there is, with its reserved fields zero, taken by itself.
+pub(crate) fn well_formed(i: &Insn) -> bool {
+    check_insn(i).is_ok()
+}
+
 fn check_insn(i: &Insn) -> Result<(), Cause> {
     for reg in [i.dst, i.src] {
         if reg > 10 {

@@ -56,6 +56,7 @@ pub mod tnum;
 mod walk;
 
 pub use cause::Cause;
+pub(crate) use cfg::well_formed;
 pub use error::{Known, PathStep, Refusal, VerifyError};
 
 use crate::{MapSpec, Note, Program, Verified};
@@ -149,6 +150,14 @@ pub fn verify_observed(
         config,
         Some(&mut |at, state| observer(at, state)),
     )
+}
+
+/// Checks what can be said of `program` without following it.
+///
+/// # Errors
+/// The first rule found broken.
+pub fn check_shape(program: &Program, maps: &[MapSpec]) -> Result<(), VerifyError> {
+    cfg::check(program, maps).map(|_| ())
 }
 
 fn run<'o>(

@@ -27,7 +27,7 @@ fn rounds(usual: usize) -> usize {
         .unwrap_or(usual)
 }
 
-fn seed(usual: u64) -> Rng {
+pub(crate) fn seed(usual: u64) -> Rng {
     let seed = std::env::var("IXDP_FUZZ_SEED")
         .ok()
         .and_then(|n| n.parse().ok())
@@ -43,7 +43,7 @@ fn corpus() -> Vec<Program> {
 }
 
 /// Changes a program in a few places, in ways that often keep it well-formed.
-fn mutate(rng: &mut Rng, program: &mut Program, others: &[Program]) {
+pub(crate) fn mutate(rng: &mut Rng, program: &mut Program, others: &[Program]) {
     for _ in 0..rng.usize(1..4) {
         let n = program.insns.len();
         if n == 0 {
@@ -243,7 +243,7 @@ fn runs_clean(program: &Program, maps: &[MapSpec], rng: &mut Rng, times: u32, st
     }
 }
 
-fn listing(program: &Program) -> String {
+pub(crate) fn listing(program: &Program) -> String {
     let lines = program.insns.iter().enumerate();
     let lines = lines.map(|(n, i)| {
         format!(

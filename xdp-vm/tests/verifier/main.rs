@@ -8,12 +8,14 @@ mod clang;
 mod comparisons;
 #[path = "../common/clang.rs"]
 mod compiler;
+mod faults;
 mod fuzz;
 mod kernel;
 mod page;
 mod pruning;
 mod references;
 mod refused;
+mod soundness;
 
 use xdp_vm::verifier::{Cause, Config, verify};
 use xdp_vm::{MapKind, MapSpec};
