@@ -99,6 +99,17 @@ fn memory_and_its_length_are_the_arguments() {
     returns(None, "r0 = r1\n r0 |= r2\n exit", 0);
 }
 
+/// What RFC 9669 has and verified programs may not do.
+#[test]
+fn shifts_are_masked_and_helpers_called_by_register() {
+    returns(None, "r0 = 3\n r0 <<= 65\n exit", 6);
+    returns(None, "r0 = -16\n r0 s>>= -62\n exit", u64::MAX - 3);
+    returns(None, "w0 = 3\n w0 <<= 33\n exit", 6);
+    // The number of the worker.
+    returns(None, "r2 = 8\n .raw 0x8d 2 0 0 0\n exit", 0);
+    refused("r2 = 8\n .raw 0x8d 2 0 0 1\n exit", "call");
+}
+
 #[test]
 fn functions_have_frames_of_their_own() {
     let text = "r1 = 20\n *(u64 *)(r10 - 8) = 1\n call twice\n r1 = *(u64 *)(r10 - 8)\n r0 += r1
@@ -111,11 +122,11 @@ fn what_is_no_program_is_refused_with_the_reason() {
     refused(".raw 0xb7 0 3 0 1\n exit", "src");
     refused(".raw 0xb7 0 0 8 1\n exit", "off");
     refused(".raw 0x95 1 0 0 0", "dst");
-    refused(".raw 0x06 0 0 0 0\n exit", "instruction");
+    refused(".raw 0xff 0 0 0 0\n exit", "instruction");
     refused("goto 9\n exit", "jump");
-    refused("r0 = 1", "end");
+    refused("r0 = 1", "neither an exit nor a jump");
     // The program is run inside of another, which it cannot reach.
-    refused("call -8\n exit", "call");
+    refused(".raw 0x85 0 1 0 -8\n exit", "call");
 }
 
 #[test]

@@ -466,6 +466,64 @@ mod tests {
         }
     }
 
+    /// Every set of 4-bit values that a scalar can tell from others by its bits or by its bounds, with
+    /// its members: at zero, and around the places where 32 and 64 bits wrap or change their sign.
+    fn small_sets() -> Vec<(Scalar, Vec<u64>)> {
+        const BITS: u64 = 4;
+        let n = 1u64 << BITS;
+        let mut sets = vec![];
+        for mask in 0..n {
+            for value in (0..n).filter(|v| v & mask == 0) {
+                let members: Vec<u64> = (0..n).filter(|v| v & !mask == value).collect();
+                sets.push((hull_of(&members, 1), members));
+            }
+        }
+        // Around the borders a bit less, which is as far to either side.
+        let borders = [
+            4u64.wrapping_neg(),
+            (1 << 31) - 4,
+            (1 << 32) - 4,
+            (1 << 63) - 4,
+        ];
+        for (base, n) in [(0, n)].into_iter().chain(borders.map(|b| (b, n / 2))) {
+            for from in 0..n {
+                for to in from..n {
+                    let members: Vec<u64> = (from..=to).map(|i| base.wrapping_add(i)).collect();
+                    sets.push((hull_of(&members, 0xff), members));
+                }
+            }
+        }
+        sets
+    }
+
+    fn hull_of(members: &[u64], parts: u8) -> Scalar {
+        hull(members, parts).settle().expect("it has members")
+    }
+
+    /// Every operation on every pair of those sets: all pairs of their members.
+    #[test]
+    fn every_small_set_is_held() {
+        let sets = small_sets();
+        for (a, xs) in &sets {
+            for (b, ys) in &sets {
+                for (op, signed) in OPS {
+                    for wide in [true, false] {
+                        let out = binary(op, signed, wide, *a, *b);
+                        let lost = xs.iter().find_map(|&x| {
+                            ys.iter()
+                                .map(|&y| (x, y, concrete(op, signed, wide, x, y)))
+                                .find(|&(_, _, z)| !out.contains(z))
+                        });
+                        assert_eq!(
+                            lost, None,
+                            "{op:#x} {signed} {wide}: {a:x?} {b:x?} -> {out:x?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn unary_results_are_held() {
         let mut rng = fastrand::Rng::with_seed(3);

@@ -25,8 +25,18 @@ impl Cfg {
     }
 }
 
-/// Checks the whole program.
+/// Checks the whole program, also by the rules that are the kernel's alone.
 pub(super) fn check(program: &Program, maps: &[MapSpec]) -> Result<Cfg, VerifyError> {
+    let cfg = check_shape(program, maps)?;
+    for (at, i) in program.insns.iter().enumerate() {
+        // The second half of an immediate load has the code of nothing.
+        check_kernel_rules(i).map_err(|cause| VerifyError::structural(program, at, cause))?;
+    }
+    Ok(cfg)
+}
+
+/// Checks the whole program by RFC 9669.
+pub(super) fn check_shape(program: &Program, maps: &[MapSpec]) -> Result<Cfg, VerifyError> {
     let refuse = |at: usize, cause: Cause| VerifyError::structural(program, at, cause);
     let slots = program.insns.len();
     if slots == 0 {
@@ -155,6 +165,25 @@ fn function_starts(program: &Program, second: &[bool]) -> At<Vec<usize>> {
 /// True for an instruction that there is, with its reserved fields zero, taken by itself.
 pub(crate) fn well_formed(i: &Insn) -> bool {
     check_insn(i).is_ok()
+}
+
+/// What RFC 9669 has and the kernel does not let programs do.
+fn check_kernel_rules(i: &Insn) -> Result<(), Cause> {
+    match (i.class(), i.op()) {
+        (insn::CLASS_JMP, jmp::CALL) if i.is_reg() => Err(Cause::IndirectCall),
+        (insn::CLASS_ALU | insn::CLASS_ALU64, alu::LSH | alu::RSH | alu::ARSH) if !i.is_reg() => {
+            let width = if i.class() == insn::CLASS_ALU64 {
+                64
+            } else {
+                32
+            };
+            match (0..width).contains(&i.imm) {
+                true => Ok(()),
+                false => reserved(&[imm(i)]),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_insn(i: &Insn) -> Result<(), Cause> {
@@ -292,16 +321,17 @@ fn check_alu(i: &Insn) -> Result<(), Cause> {
         }
     };
     match i.op() {
-        alu::ADD | alu::SUB | alu::MUL | alu::OR | alu::AND | alu::XOR => {
+        // Amounts of shifts are masked.
+        alu::ADD
+        | alu::SUB
+        | alu::MUL
+        | alu::OR
+        | alu::AND
+        | alu::XOR
+        | alu::LSH
+        | alu::RSH
+        | alu::ARSH => {
             operand(i)?;
-            reserved(&[off(i)])
-        }
-        alu::LSH | alu::RSH | alu::ARSH => {
-            operand(i)?;
-            let width = if wide { 64 } else { 32 };
-            if !i.is_reg() && !(0..width).contains(&i.imm) {
-                return reserved(&[("imm", i64::from(i.imm))]);
-            }
             reserved(&[off(i)])
         }
         alu::DIV | alu::MOD => {
@@ -342,7 +372,10 @@ fn check_jump(i: &Insn) -> Result<(), Cause> {
     match i.op() {
         jmp::JA if !i.is_reg() && wide => reserved(&[dst(i), src(i), imm(i)]),
         jmp::JA if !i.is_reg() => reserved(&[dst(i), src(i), off(i)]),
-        jmp::CALL if wide && i.is_reg() => Err(Cause::IndirectCall),
+        // Older compilers put the register into `imm`.
+        jmp::CALL if wide && i.is_reg() => {
+            reserved(&[src(i), off(i), imm(i)]).map_err(|_| Cause::IndirectCall)
+        }
         jmp::CALL if wide => match i.src {
             // Whether there is such a function is asked where the call is reached: objects guard
             // calls of functions, and uses of types, that not every kernel has.

@@ -152,12 +152,13 @@ pub fn verify_observed(
     )
 }
 
-/// Checks what can be said of `program` without following it.
+/// Checks what RFC 9669 says of `program` without following it: its instructions, their reserved
+/// fields, and where its jumps go.
 ///
 /// # Errors
 /// The first rule found broken.
 pub fn check_shape(program: &Program, maps: &[MapSpec]) -> Result<(), VerifyError> {
-    cfg::check(program, maps).map(|_| ())
+    cfg::check_shape(program, maps).map(|_| ())
 }
 
 fn run<'o>(

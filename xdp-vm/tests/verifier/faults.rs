@@ -263,3 +263,27 @@ fn a_function_of_memory() {
         })
     );
 }
+
+#[test]
+fn records_are_given_back_once() {
+    let reserve = "r1 = map 12\n r2 = 8\n r3 = 0\n call 131\n if r0 == 0 goto out\n r6 = r0\n";
+    let submit = "r1 = r6\n r2 = 0\n call 132\n r0 = 1\n";
+    let kept = format!("{reserve} r0 = 0\nout:\n exit");
+    assert_eq!(fault(&kept).kind, FaultKind::Kept { records: 1 });
+    let good = format!("{reserve} *(u64 *)(r6 + 0) = 1\n {submit}out:\n exit");
+    assert_eq!(run(&good).map(|r| r.r0), Ok(1));
+    let twice = format!("{reserve} {submit} {submit}out:\n exit");
+    assert_eq!(argument(&twice), (1, Argument::NotRecord));
+    let inside = format!("{reserve} r6 += 1\n {submit}out:\n exit");
+    assert_eq!(argument(&inside), (1, Argument::NotRecord));
+    let after = format!("{reserve} {submit} *(u64 *)(r6 + 0) = 1\nout:\n exit");
+    assert!(matches!(fault(&after).kind, FaultKind::Memory { .. }));
+    let past = format!("{reserve} *(u64 *)(r6 + 8) = 1\nout:\n exit");
+    let near = region(RegionKind::Record, 8, 8);
+    let expected = FaultKind::Memory {
+        access: Access::Write,
+        size: 8,
+        near,
+    };
+    assert_eq!(fault(&past).kind, expected);
+}

@@ -44,6 +44,12 @@ impl Machine<'_, '_, '_> {
                 false => self.regions.add_value(map, address),
             }
         }
+        if contract.args.first() == Some(&Arg::Record) {
+            self.regions.remove_record(r[1]);
+        }
+        if let (Ret::RecordOrNull, address @ 1..) = (contract.ret, self.regs[0]) {
+            self.regions.add_record(address, r[2]);
+        }
         Ok(Next::Slot(next))
     }
 
@@ -62,6 +68,9 @@ impl Machine<'_, '_, '_> {
             Arg::Scalar => return Ok(()),
             Arg::Size => return size(value, 1),
             Arg::SizeOrZero => return size(value, 0),
+            Arg::RecordSize => return Ok(()),
+            Arg::Record if self.regions.is_record(value) => return Ok(()),
+            Arg::Record => return Err(Argument::NotRecord),
             Arg::Context if self.regions.context == Some(value) => return Ok(()),
             Arg::Context => return Err(Argument::NotContext),
             Arg::Map => {

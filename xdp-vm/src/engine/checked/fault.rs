@@ -50,6 +50,8 @@ pub enum FaultKind {
     },
     #[error("functions call each other more than 8 deep")]
     CallDepth,
+    #[error("the program ends and holds {records} records of ring buffers")]
+    Kept { records: usize },
     #[error("it still runs after {budget} instructions")]
     Budget { budget: u64 },
     #[error("worker {slot} has no values in maps for {cpus}; make them for more")]
@@ -72,6 +74,8 @@ pub enum Argument {
     ReadOnlyMap,
     #[error("{size} is not a number of bytes that the helper takes")]
     Size { size: u64 },
+    #[error("it is not a record that the program holds")]
+    NotRecord,
     #[error("it is null")]
     Null,
     #[error("memory of the packet, which the helper does not take")]
@@ -110,6 +114,8 @@ pub enum RegionKind {
     MapValue,
     /// Of a map that programs may only read.
     ReadOnlyValue,
+    /// Of a ring buffer, from its reservation until it is submitted or discarded.
+    Record,
     /// What [`Checked::run_on_memory`](crate::Checked::run_on_memory) was given.
     Memory,
 }
@@ -144,6 +150,7 @@ impl fmt::Display for Near {
                     RegionKind::Context => "the context",
                     RegionKind::MapValue => "a map's value",
                     RegionKind::ReadOnlyValue => "a value that programs may only read",
+                    RegionKind::Record => "a record of a ring buffer",
                     RegionKind::Memory => "the memory",
                 };
                 write!(f, "byte {offset} of {name}, {len} bytes")

@@ -21,7 +21,7 @@ use crate::buff::XdpBuff;
 use crate::cpu::{Cpu, FRAME, MAX_FRAMES};
 use crate::helpers::Env;
 use crate::insn::{self, alu, atomic, call as callee, imm64, jmp};
-use crate::maps::Maps;
+use crate::maps::{Maps, Ring};
 use crate::memory::{load8, load16, load32, load64, pointer, store8, store16, store32, store64};
 use crate::verifier::well_formed;
 use crate::{ContextField, Insn, Program};
@@ -96,8 +96,8 @@ impl Checked {
         })
     }
 
-    /// Runs it as a function of `memory`: r1 holds its address and r2 its length in bytes. Helpers
-    /// that ask for a packet's context cannot be called.
+    /// Runs it as a function of `memory`: r1 holds its address (0 where it is empty) and r2 its length
+    /// in bytes. Helpers that ask for a packet's context cannot be called.
     ///
     /// # Errors
     /// As [`Checked::run`].
@@ -107,7 +107,11 @@ impl Checked {
         memory: &mut [u8],
         budget: u64,
     ) -> Result<Ran, Fault> {
-        let (address, len) = (memory.as_mut_ptr().expose_provenance() as u64, memory.len());
+        let len = memory.len();
+        let address = match len {
+            0 => 0,
+            _ => memory.as_mut_ptr().expose_provenance() as u64,
+        };
         let mut buff = XdpBuff::new(&mut [], 0, 0).expect("nothing lies in nothing");
         self.start(cpu, &mut buff, |m| {
             m.regions.memory = Some((address, len as u64));
@@ -139,7 +143,12 @@ impl Checked {
             calls: Vec::with_capacity(MAX_FRAMES),
         };
         machine.set(10, top);
-        run(&mut machine)
+        let ran = run(&mut machine);
+        for record in machine.regions.records() {
+            // SAFETY: a record as it was reserved, which nobody else gives back.
+            unsafe { Ring::commit(pointer(record), true, 0) };
+        }
+        ran
     }
 }
 
@@ -175,6 +184,10 @@ impl Machine<'_, '_, '_> {
         for steps in 1..=budget {
             match self.step(at).map_err(|kind| kind.at(at))? {
                 Next::End => {
+                    let records = self.regions.records().count();
+                    if records > 0 {
+                        return Err(FaultKind::Kept { records }.at(at));
+                    }
                     let r0 = self.regs[0];
                     return Ok(Ran { r0, steps });
                 }

@@ -21,6 +21,8 @@ pub(super) struct Regions {
     /// By byte of the stack from its end down: it was written.
     written: [u64; STACK / 64],
     values: Vec<Value>,
+    /// Address and bytes of what was reserved and not given back.
+    records: Vec<(u64, u64)>,
     maps: Vec<u64>,
 }
 
@@ -39,6 +41,7 @@ impl Regions {
             frames: 1,
             written: [0; STACK / 64],
             values: Vec::new(),
+            records: Vec::new(),
             maps: Vec::new(),
         }
     }
@@ -68,6 +71,24 @@ impl Regions {
                 false => RegionKind::MapValue,
             },
         });
+    }
+
+    /// A record that the program reserved.
+    pub(super) fn add_record(&mut self, start: u64, len: u64) {
+        self.records.push((start, len));
+    }
+
+    pub(super) fn is_record(&self, start: u64) -> bool {
+        self.records.iter().any(|r| r.0 == start)
+    }
+
+    pub(super) fn remove_record(&mut self, start: u64) {
+        self.records.retain(|r| r.0 != start);
+    }
+
+    /// Addresses of the records that the program still holds.
+    pub(super) fn records(&self) -> impl Iterator<Item = u64> {
+        self.records.iter().map(|r| r.0)
     }
 
     /// The frame of a called function holds nothing of who had it before.
@@ -133,8 +154,13 @@ impl Regions {
         let context = self.context.map(|a| (a, CONTEXT, RegionKind::Context));
         let stack = (self.stack_top - stack, stack, RegionKind::Stack);
         let values = self.values.iter().map(|v| (v.start, v.len, v.kind));
+        let records = self.records.iter();
+        let records = records.map(|&(start, len)| (start, len, RegionKind::Record));
         let fixed = packet.into_iter().chain(memory).chain(context);
-        std::iter::once(stack).chain(fixed).chain(values)
+        std::iter::once(stack)
+            .chain(fixed)
+            .chain(values)
+            .chain(records)
     }
 
     /// # Errors
