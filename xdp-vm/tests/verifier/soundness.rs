@@ -306,3 +306,15 @@ fn accepted_programs_run_without_a_fault_and_alike_in_every_engine() {
         "{accepted} of {tried} accepted: the mutator has no teeth"
     );
 }
+
+/// Found by the test above: the engines read a field of the context without extending its sign.
+#[test]
+fn a_field_of_the_context_is_not_read_with_its_sign() {
+    for offset in [0, 4, 8, 12, 16] {
+        let program = asm::program(&format!(".raw 0x81 2 1 {offset} 0\n r0 = 0\n exit"));
+        let refused = verify(&program, &[], &Config::default()).map(drop);
+        assert!(refused.is_err(), "{offset}");
+        let program = asm::program(&format!(".raw 0x61 2 1 {offset} 0\n r0 = 0\n exit"));
+        verify(&program, &[], &Config::default()).expect("a plain load");
+    }
+}

@@ -4,7 +4,8 @@ use super::fault::{Access, Argument, FaultKind, RegionKind};
 use super::{Machine, Next, Step};
 use crate::Map;
 use crate::contract::{Arg, Contract, Ret, contract};
-use crate::helpers::{self, helper};
+use crate::helpers::{self, Helper, helper};
+use crate::memory::{load8, pointer};
 
 /// Most bytes that the size of memory may be (the kernel's `BPF_MAX_VAR_SIZ`, less one).
 const MOST: u64 = (1 << 29) - 1;
@@ -12,6 +13,16 @@ const MOST: u64 = (1 << 29) - 1;
 impl Machine<'_, '_, '_> {
     pub(super) fn call_helper(&mut self, id: u32, next: i64) -> Step<Next> {
         let contract = contract(id).ok_or(FaultKind::NoHelper { id })?;
+        self.call(contract, helper(id), next)
+    }
+
+    pub(super) fn call_kfunc(&mut self, immediate: i32, next: i64) -> Step<Next> {
+        let contract = crate::kfunc::contract(immediate).ok_or(FaultKind::Unresolved)?;
+        self.call(contract, helpers::kfunc(immediate), next)
+    }
+
+    /// `body` is `None` of a tail call alone.
+    fn call(&mut self, contract: &'static Contract, body: Option<Helper>, next: i64) -> Step<Next> {
         let mut map = None;
         for n in 0..contract.args.len() {
             self.argument(contract, n, &mut map)
@@ -22,15 +33,16 @@ impl Machine<'_, '_, '_> {
                 })?;
         }
         let r = self.regs;
-        if id == helpers::TAIL_CALL {
+        if let Some(body) = body {
+            // SAFETY: the arguments keep the contract, and the worker has values in the maps.
+            self.regs[0] = unsafe { body(&mut self.env, r[1], r[2], r[3], r[4], r[5]) };
+        } else if contract.id == helpers::TAIL_CALL {
             // SAFETY: r2 was found to be a program array.
             if unsafe { helpers::maps::tail_call(self.env.cpu, r[2], r[3] as u32) } {
                 return Ok(Next::End);
             }
         } else {
-            let body = helper(id).ok_or(FaultKind::NoHelper { id })?;
-            // SAFETY: the arguments keep the contract, and the worker has values in the maps.
-            self.regs[0] = unsafe { body(&mut self.env, r[1], r[2], r[3], r[4], r[5]) };
+            return Err(FaultKind::NoHelper { id: contract.id });
         }
         self.written &= !0b11_1111;
         if contract.ret != Ret::Nothing {
@@ -92,7 +104,17 @@ impl Machine<'_, '_, '_> {
                 &[Access::Read, Access::Write][..],
                 self.size_after(contract, n)?,
             ),
-            Arg::Word => (&[Access::Read, Access::Write][..], 4),
+            Arg::WriteMemOrNull => match (value, self.size_after(contract, n)?) {
+                (0, 0) => return Ok(()),
+                (_, size) => (&[Access::Write][..], size),
+            },
+            Arg::ReadWriteFixed(size) => (&[Access::Read, Access::Write][..], u64::from(size)),
+            Arg::ReadFixed(size) => (&[Access::Read][..], u64::from(size)),
+            Arg::WriteAligned(size) if !value.is_multiple_of(u64::from(size)) => {
+                return Err(Argument::Unaligned { size });
+            }
+            Arg::WriteAligned(size) => (&[Access::Write][..], u64::from(size)),
+            Arg::ConstString | Arg::ConstFormat => return self.constant(value),
         };
         if value == 0 {
             return Err(Argument::Null);
@@ -105,6 +127,21 @@ impl Machine<'_, '_, '_> {
             self.check(access, value, size)?;
         }
         Ok(())
+    }
+
+    /// That there is a string, with the zero that ends it, in a value that programs only read.
+    fn constant(&mut self, start: u64) -> Result<(), Argument> {
+        let mut at = start;
+        loop {
+            if self.regions.find(self.env.buff, at, 1) != Some(RegionKind::ReadOnlyValue) {
+                return Err(Argument::NotConstant);
+            }
+            // SAFETY: the byte was just found in a region of the program.
+            if unsafe { load8(pointer(at)) } == 0 {
+                return Ok(());
+            }
+            at += 1;
+        }
     }
 
     /// The size that follows memory argument `n`.

@@ -76,6 +76,10 @@ pub enum Argument {
     Size { size: u64 },
     #[error("it is not a record that the program holds")]
     NotRecord,
+    #[error("its address is not a multiple of {size}")]
+    Unaligned { size: u32 },
+    #[error("it is not a string of the program's constants")]
+    NotConstant,
     #[error("it is null")]
     Null,
     #[error("memory of the packet, which the helper does not take")]

@@ -409,6 +409,7 @@ impl Machine<'_, '_, '_> {
             jmp::CALL if i.src == callee::HELPER => {
                 return self.call_helper(i.imm.cast_unsigned(), next);
             }
+            jmp::CALL if i.src == callee::KFUNC => return self.call_kfunc(i.imm, next),
             jmp::CALL => return Err(FaultKind::Unresolved),
             _ => {}
         }
