@@ -105,6 +105,7 @@
 //! ```
 
 mod batch;
+mod config_space;
 mod counts;
 mod device;
 mod fcs;
@@ -114,6 +115,7 @@ mod nic;
 mod parse;
 mod strict;
 mod variant;
+pub mod vfio_user;
 mod wire;
 pub mod wires;
 

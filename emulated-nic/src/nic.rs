@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use driver_core::{Device, DmaDomain, Identity, IovaRanges, pin_thread};
@@ -14,13 +14,12 @@ use crate::device::EmulatedDevice;
 use crate::i82599::core::{Config, Core, QUEUES};
 use crate::i82599::inject::Injection;
 use crate::i82599::interrupts::{Interrupts, Vectors};
+use crate::i82599::pci::REGISTER_BAR;
 use crate::memory::{Doorbells, Fault};
 use crate::strict::Violation;
 use crate::wire::{Wire, WireError};
 use crate::{Undersize, Variant};
 
-/// Size of the register BAR: registers and flash, as on hardware.
-const BAR_SIZE: u32 = 0x8_0000;
 /// What each register access costs in virtual time.
 const ACCESS_TIME: Duration = Duration::from_nanos(500);
 /// Frames that one step moves at most, in each direction.
@@ -41,6 +40,9 @@ pub(crate) struct Shared {
     /// Callers that want the lock; the thread stands back for them.
     waiting: AtomicU32,
     time: Time,
+    idle: Duration,
+    /// The thread that runs the model, to be woken when there is something to do.
+    thread: Mutex<Option<Thread>>,
 }
 
 /// The NIC's clock: virtual, and while a thread runs also driven by the machine's.
@@ -84,6 +86,18 @@ impl Shared {
         self.lock().step(now, STEP_FRAMES);
     }
 
+    /// The model's thread looks at once whether there is something to do.
+    pub(crate) fn wake(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*thread {
+            thread.unpark();
+        }
+    }
+
+    fn set_thread(&self, thread: Option<Thread>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+    }
+
     fn is_threaded(&self) -> bool {
         self.time.moment().running.is_some()
     }
@@ -100,8 +114,12 @@ impl Shared {
                 core.step(self.now(), THREAD_FRAMES)
             };
             idle = if progress { 0 } else { idle + 1 };
-            if idle >= IDLE_STEPS {
-                std::thread::yield_now();
+            if idle < IDLE_STEPS {
+                continue;
+            }
+            match self.idle {
+                Duration::ZERO => std::thread::yield_now(),
+                idle => std::thread::park_timeout(idle),
             }
         }
     }
@@ -154,6 +172,7 @@ pub struct Builder {
     undersize: Undersize,
     link_delay: Duration,
     seed: u64,
+    idle: Duration,
     wire: Wire,
 }
 
@@ -170,6 +189,7 @@ impl Builder {
                 Variant::X540 | Variant::X550 => Duration::from_millis(1500),
             },
             seed: 0,
+            idle: Duration::ZERO,
             wire: Wire::silent(),
         }
     }
@@ -217,6 +237,14 @@ impl Builder {
         self
     }
 
+    /// How long its thread sleeps where there is nothing to do. It is woken when a client of a
+    /// [`Server`](crate::vfio_user::Server) writes a register, but not by a driver's doorbell in this
+    /// process; not at all if not set.
+    pub fn idle(mut self, sleep: Duration) -> Self {
+        self.idle = sleep;
+        self
+    }
+
     /// The NIC, powered on, at the virtual time 0. Its device maps regions of `domain`.
     pub fn build(self, domain: DmaDomain) -> Nic {
         let doorbells = Arc::new(Doorbells::new(2 * QUEUES));
@@ -236,7 +264,7 @@ impl Builder {
             vendor: 0x8086,
             device: self.variant.device_id(),
             revision: 1,
-            bar_size: BAR_SIZE,
+            bar_size: REGISTER_BAR.size,
         };
         Nic(Monitor(Arc::new(Shared {
             identity,
@@ -247,6 +275,8 @@ impl Builder {
             core: Mutex::new(core),
             waiting: AtomicU32::new(0),
             time: Time::new(),
+            idle: self.idle,
+            thread: Mutex::new(None),
         })))
     }
 }
@@ -299,21 +329,20 @@ impl Nic {
                 their.run(&flag);
             });
         match spawned {
-            Ok(thread) => Ok(Running {
-                monitor: Monitor(shared),
-                stop,
-                thread: Some(thread),
-            }),
+            Ok(thread) => {
+                shared.set_thread(Some(thread.thread().clone()));
+                Ok(Running {
+                    monitor: Monitor(shared),
+                    stop,
+                    thread: Some(thread),
+                })
+            }
             Err(error) => {
                 shared.time.set_threaded(false);
                 shared.lock().thorough = true;
                 Err(error)
             }
         }
-    }
-
-    fn shared(&self) -> &Shared {
-        &self.0.0
     }
 }
 
@@ -343,6 +372,8 @@ impl Running {
     fn halt(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            self.monitor.0.set_thread(None);
             if thread.join().is_err() {
                 log::error!("the thread of {} panicked", self.monitor.0.identity.name);
             }
@@ -370,6 +401,10 @@ impl Deref for Running {
 pub struct Monitor(Arc<Shared>);
 
 impl Monitor {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
     /// The device that a driver is given.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::new(EmulatedDevice::new(self.0.clone()))
@@ -432,7 +467,7 @@ impl Monitor {
 
     /// Turns bus mastering on or off, as the PCI command register does.
     pub fn set_bus_master(&self, on: bool) {
-        self.0.lock().memory.bus_master = on;
+        self.0.lock().set_bus_master(on);
     }
 
     /// Sets or clears bits of SW_FW_SYNC as firmware does (its own are the software's, shifted by 5).

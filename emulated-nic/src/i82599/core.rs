@@ -11,11 +11,13 @@ use super::filter::Filter;
 use super::inject::Injections;
 use super::interrupts::Interrupts;
 use super::link::LinkState;
+use super::pci::config_space;
 use super::receive::Receive;
 use super::register_file::{Decoded, RegisterFile, SPACE};
 use super::reset::ResetState;
 use super::rss::Rss;
 use super::transmit::Transmit;
+use crate::config_space::ConfigSpace;
 use crate::counts::WireCounts;
 use crate::memory::{Doorbells, Memory};
 use crate::strict::{Rule, StrictLog};
@@ -37,6 +39,7 @@ pub(crate) struct Config {
 
 pub(crate) struct Core {
     pub(crate) config: Config,
+    pub(crate) pci: ConfigSpace,
     pub(crate) regs: RegisterFile,
     pub(crate) doorbells: Arc<Doorbells>,
     pub(crate) memory: Memory,
@@ -70,6 +73,7 @@ impl Core {
         let mut regs = RegisterFile::new(config.variant);
         regs.fill_with_noise(config.seed);
         let mut core = Core {
+            pci: config_space(&config),
             eeprom: Eeprom::new(config.mac, config.variant),
             regs,
             doorbells,

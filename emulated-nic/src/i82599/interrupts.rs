@@ -5,7 +5,7 @@
 //! the interval of EITR has passed, and is then cleared (EIAC) and masked (EIAM) as asked.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -31,18 +31,55 @@ const GPIE_EIAME: u32 = 1 << 30;
 const EITR_INTERVAL_UNIT: Duration = Duration::from_nanos(2048);
 const IVAR_VALID: u32 = 0x80;
 
-/// The eventfds of the vectors, made when asked for.
+/// Where messages go: eventfds of our own, made when a driver in this process asks for them, and
+/// those that a bus outside has given.
 #[derive(Debug)]
-pub(crate) struct Vectors([OnceLock<OwnedFd>; VECTORS as usize]);
+pub(crate) struct Vectors {
+    own: [OnceLock<OwnedFd>; VECTORS as usize],
+    bus: Mutex<BusLines>,
+}
+
+/// The ways of a bus to be interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Signalling {
+    /// Not at all.
+    #[default]
+    Off,
+    /// One line, which is masked whenever it fires.
+    Intx,
+    /// One message.
+    Msi,
+    /// A message for each vector.
+    Msix,
+}
+
+/// The eventfds of a bus outside of the process.
+#[derive(Debug)]
+struct BusLines {
+    signalling: Signalling,
+    fds: [Option<OwnedFd>; VECTORS as usize],
+    /// Messages that wait for an eventfd (the pending bits of MSI-X).
+    pending: u64,
+    /// The line is masked.
+    masked: bool,
+}
 
 impl Vectors {
     pub(crate) fn new() -> Self {
-        Vectors([const { OnceLock::new() }; VECTORS as usize])
+        Vectors {
+            own: [const { OnceLock::new() }; VECTORS as usize],
+            bus: Mutex::new(BusLines {
+                signalling: Signalling::Off,
+                fds: [const { None }; VECTORS as usize],
+                pending: 0,
+                masked: false,
+            }),
+        }
     }
 
     /// The eventfd of a vector; `None` where there is no such vector or no descriptor left.
     pub(crate) fn get(&self, vector: u16) -> Option<BorrowedFd<'_>> {
-        let slot = self.0.get(vector as usize)?;
+        let slot = self.own.get(vector as usize)?;
         if slot.get().is_none() {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
             // Another thread may have been quicker: then its descriptor stays and this one closes.
@@ -52,11 +89,79 @@ impl Vectors {
     }
 
     fn signal(&self, vector: usize) {
-        if let Some(fd) = self.0[vector].get() {
-            // A full counter is a signal that nobody has taken yet.
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+        if let Some(fd) = self.own[vector].get() {
+            notify(fd);
+        }
+        self.bus().fire(vector);
+    }
+
+    /// Turns the bus's interrupts off, or to another kind, of which none has an eventfd yet.
+    pub(crate) fn set_signalling(&self, signalling: Signalling) {
+        let mut bus = self.bus();
+        bus.fds = [const { None }; VECTORS as usize];
+        bus.signalling = signalling;
+        bus.pending = 0;
+        bus.masked = false;
+    }
+
+    pub(crate) fn signalling(&self) -> Signalling {
+        self.bus().signalling
+    }
+
+    /// Gives a vector of the bus its eventfd, or takes it away. A message that waited for it is sent.
+    pub(crate) fn set_fd(&self, vector: usize, fd: Option<OwnedFd>) {
+        let mut bus = self.bus();
+        let waits = bus.pending >> vector & 1 != 0;
+        if let Some(fd) = &fd
+            && waits
+        {
+            notify(fd);
+            bus.pending &= !(1 << vector);
+        }
+        bus.fds[vector] = fd;
+    }
+
+    /// Sends a vector's message, as a client that tests its eventfds asks for.
+    pub(crate) fn trigger(&self, vector: usize) {
+        self.bus().fire(vector);
+    }
+
+    /// Masks the line, or not.
+    pub(crate) fn mask_line(&self, masked: bool) {
+        self.bus().masked = masked;
+    }
+
+    /// Pending bits of MSI-X.
+    pub(crate) fn pending(&self) -> u64 {
+        self.bus().pending
+    }
+
+    fn bus(&self) -> MutexGuard<'_, BusLines> {
+        self.bus.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BusLines {
+    fn fire(&mut self, vector: usize) {
+        let (vector, line) = match self.signalling {
+            Signalling::Off => return,
+            Signalling::Intx => (0, true),
+            Signalling::Msi => (0, false),
+            Signalling::Msix => (vector, false),
+        };
+        if line && std::mem::replace(&mut self.masked, true) {
+            return;
+        }
+        match &self.fds[vector] {
+            Some(fd) => notify(fd),
+            None => self.pending |= 1 << vector,
         }
     }
+}
+
+fn notify(fd: &OwnedFd) {
+    // A full counter is a signal that nobody has taken yet.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
 pub(crate) struct Interrupts {
@@ -216,6 +321,15 @@ impl Core {
         self.regs.set(&EIMS, eims);
     }
 
+    /// The bus's line may fire again, and does where a cause is still set and enabled.
+    pub(crate) fn unmask_line(&mut self) {
+        self.interrupts.vectors.mask_line(false);
+        self.interrupts.sent = 0;
+        self.interrupts.sent_other = 0;
+        self.interrupts.pending = true;
+        self.fire_interrupts();
+    }
+
     fn unmask_queues(&mut self, causes: u64) {
         self.set_queue_mask(self.queue_mask() | causes);
         self.interrupts.pending = true;
@@ -231,6 +345,13 @@ pub(crate) fn read_eicr(core: &mut Core, _: usize, _: u32) -> u32 {
         let all = gpie & GPIE_OCD == 0;
         let other = if all { OTHER_CAUSES } else { OCD_CLEARS };
         core.interrupts.clear(if all { u64::MAX } else { 0 }, other);
+        // Reading masks what EIAM lists (8.2.3.5.7).
+        if gpie & GPIE_EIAME != 0 {
+            let auto = core.regs.get(&EIAM) & value;
+            let eims = core.regs.get(&EIMS) & !(auto & OTHER_CAUSES);
+            core.regs.set(&EIMS, eims);
+            core.mask_queues(u64::from(auto & 0xffff));
+        }
     }
     value
 }

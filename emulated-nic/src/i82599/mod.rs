@@ -7,7 +7,7 @@ pub(crate) mod inject;
 pub(crate) mod interrupts;
 mod link;
 mod mac;
-mod pci;
+pub(crate) mod pci;
 mod queue;
 mod receive;
 mod register_file;

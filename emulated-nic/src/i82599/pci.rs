@@ -1,42 +1,101 @@
-//! What a driver asks of PCI configuration space, and the reset that comes from there.
+//! The function on its bus: configuration space, the reset that comes from there, and which of its
+//! registers are doorbells.
 
 use std::time::Duration;
 
-use super::core::{Core, QUEUES};
+use super::core::{Config, Core, QUEUES};
 use super::inject::Injection;
+use super::interrupts::VECTORS;
 use super::registers::{RDT, TDT};
+use crate::config_space::{Bar, COMMAND_BUS_MASTER, COMMAND_MEMORY, ConfigSpace, Function, SIZE};
 
-const VENDOR: u16 = 0x8086;
-const COMMAND_MEMORY: u16 = 1 << 1;
-const COMMAND_BUS_MASTER: u16 = 1 << 2;
-const CLASS_ETHERNET: u16 = 0x0200;
-/// Device Control 2: completion timeout 16 to 32 ms.
-const COMPLETION_TIMEOUT: u16 = 6;
-/// Link Status: 5 GT/s on eight lanes.
-const LINK_STATUS: u16 = 8 << 4 | 2;
-const CONFIG_SPACE: u16 = 4096;
+/// Registers and flash.
+pub(crate) const REGISTER_BAR: Bar = Bar {
+    index: 0,
+    size: 0x8_0000,
+    io: false,
+};
+/// An address and a data register, which lead to the registers.
+pub(crate) const IO_BAR: Bar = Bar {
+    index: 2,
+    size: 32,
+    io: true,
+};
+/// MSI-X table and pending bits.
+pub(crate) const MSIX_BAR: Bar = Bar {
+    index: 4,
+    size: 0x4000,
+    io: false,
+};
+/// Where the pending bits are in their BAR.
+pub(crate) const PENDING_OFFSET: u32 = 0x2000;
+
+/// Configuration space as a bus driver leaves it: memory and bus mastering are on.
+pub(crate) fn config_space(config: &Config) -> ConfigSpace {
+    let function = Function {
+        vendor: 0x8086,
+        device: config.variant.device_id(),
+        revision: 1,
+        class: [2, 0, 0],
+        mac: config.mac,
+        vectors: VECTORS,
+        msix_bar: MSIX_BAR.index,
+        pending_offset: PENDING_OFFSET,
+    };
+    let mut space = ConfigSpace::new(&function, &[REGISTER_BAR, IO_BAR, MSIX_BAR]);
+    space.set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, true);
+    space
+}
 
 impl Core {
-    /// Sixteen bits of configuration space; `None` outside of it. Registers that no driver of the
-    /// family reads are 0.
+    /// Sixteen bits of configuration space; `None` outside of it.
     pub(crate) fn config_read16(&self, offset: u16) -> Option<u16> {
-        if offset >= CONFIG_SPACE || !offset.is_multiple_of(2) {
-            return None;
-        }
-        if self.inject.is_gone(self.now) {
-            return Some(u16::MAX);
-        }
-        Some(match offset {
-            0x00 => VENDOR,
-            0x02 => self.config.variant.device_id(),
-            0x04 if self.memory.bus_master => COMMAND_MEMORY | COMMAND_BUS_MASTER,
-            0x04 => COMMAND_MEMORY,
-            0x08 => 1,
-            0x0a => CLASS_ETHERNET,
-            0xb2 => LINK_STATUS,
-            0xc8 => COMPLETION_TIMEOUT,
-            _ => 0,
+        let held = self.pci.read16(offset.into())?;
+        Some(match self.inject.is_gone(self.now) {
+            true => u16::MAX,
+            false => held,
         })
+    }
+
+    /// Bytes of configuration space. False where they are not all inside.
+    pub(crate) fn config_read(&self, offset: u64, into: &mut [u8]) -> bool {
+        let inside = self.pci.read(offset.min(SIZE as u64) as usize, into);
+        if self.inject.is_gone(self.now) {
+            into.fill(0xff);
+        }
+        inside
+    }
+
+    /// Writes configuration space. False where it is not all inside.
+    pub(crate) fn config_write(&mut self, now: Duration, offset: u64, data: &[u8]) -> bool {
+        self.advance(now);
+        if self.inject.is_gone(now) {
+            return offset.saturating_add(data.len() as u64) <= SIZE as u64;
+        }
+        let Some(effects) = self.pci.write(offset.min(SIZE as u64) as usize, data) else {
+            return false;
+        };
+        if effects.reset && self.function_reset(now) {
+            self.pci.reset();
+        }
+        self.load_command();
+        true
+    }
+
+    /// Configuration space as after power-on: nothing is enabled.
+    pub(crate) fn config_reset(&mut self) {
+        self.pci.reset();
+        self.load_command();
+    }
+
+    /// Turns bus mastering on or off, as the command register does.
+    pub(crate) fn set_bus_master(&mut self, on: bool) {
+        self.pci.set_command(COMMAND_BUS_MASTER, on);
+        self.load_command();
+    }
+
+    fn load_command(&mut self) {
+        self.memory.bus_master = self.pci.command() & COMMAND_BUS_MASTER != 0;
     }
 
     /// A function-level reset, which is over when it returns. False where it is refused.

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ixdp::DeviceArg;
 
 use crate::cli::cpu_list::CpuList;
+use crate::cli::emu::Serve;
 
 /// Runs XDP programs in userspace, on every packet that an Intel NIC receives.
 ///
@@ -41,6 +42,15 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Verify the programs of an object file, and explain every refusal.
     Verify(Verify),
+    /// Emulated NICs for other programs.
+    #[command(subcommand)]
+    Emu(Emu),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Emu {
+    /// Serve an emulated NIC on a socket, to QEMU or any other vfio-user client.
+    Serve(Box<Serve>),
 }
 
 #[derive(Debug, Subcommand)]

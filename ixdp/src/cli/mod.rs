@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod cpu_list;
+mod emu;
 mod failure;
 mod files;
 mod interrupt;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Bench, Cli, Command};
+use args::{Bench, Cli, Command, Emu};
 use failure::Failure;
 
 /// Does what the command line asks for.
@@ -37,6 +38,7 @@ pub(crate) fn main() -> ExitCode {
         .init();
     let result: Result<(), Failure> = match &cli.command {
         Command::Bench(Bench::Drop(args)) => bench::drop(args),
+        Command::Emu(Emu::Serve(args)) => emu::serve(args),
         Command::Run(args) => run::run(args),
         Command::Verify(args) => verify::verify(args),
     };
