@@ -34,8 +34,7 @@ macro_rules! rules {
 rules! {
     UnalignedAccess: "registers are accessed at multiples of four bytes",
     UnknownRegister: "only offsets that hold a register are accessed",
-    AccessDuringReset: "no register is accessed for 1 ms after CTRL.RST",
-    EimcReservedBit: "bit 31 of EIMC is reserved and written 0",
+    AccessDuringReset: "no register is accessed for 1 ms after CTRL.RST, but STATUS to flush that write",
     EiacReservedBits: "EIAC may name queue causes 15:0 and the TCP timer (30) only",
     DtxmxszrqReservedBits: "bits 31:12 of DTXMXSZRQ are reserved and written 0",
     RdrxctlReservedField: "reserved fields of RDRXCTL keep their value",

@@ -36,17 +36,17 @@ fn access_during_reset() {
     let (nic, driver) = silent(Variant::I82599);
     driver.write(CTRL, 1 << 26);
     driver.read(STATUS);
+    assert_eq!(broken(&nic), [], "a read that flushes the write");
+    driver.read(CTRL);
     assert_eq!(broken(&nic), [Rule::AccessDuringReset]);
-    assert_eq!(nic.strict_log()[0].register, "STATUS");
+    assert_eq!(nic.strict_log()[0].register, "CTRL");
     driver.sleep(Duration::from_millis(1));
-    driver.read(STATUS);
+    driver.read(CTRL);
     assert_eq!(nic.strict_count(), 1, "after a millisecond it may be read");
 }
 
 #[test]
 fn reserved_bits() {
-    assert_eq!(by_write(EIMC, u32::MAX), [Rule::EimcReservedBit]);
-    assert_eq!(by_write(EIMC, u32::MAX >> 1), []);
     assert_eq!(by_write(0x810, 1 << 20), [Rule::EiacReservedBits]);
     assert_eq!(by_write(0x810, 0x4000_ffff), []);
     assert_eq!(by_write(DTXMXSZRQ, 0x1fff), [Rule::DtxmxszrqReservedBits]);

@@ -14,8 +14,10 @@ use super::link::LinkState;
 use super::pci::config_space;
 use super::receive::Receive;
 use super::register_file::{Decoded, RegisterFile, SPACE};
+use super::registers::STATUS;
 use super::reset::ResetState;
 use super::rss::Rss;
+use super::sfp::{self, Module};
 use super::transmit::Transmit;
 use crate::config_space::ConfigSpace;
 use crate::counts::WireCounts;
@@ -47,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) reset: ResetState,
     pub(crate) eeprom: Eeprom,
     pub(crate) link: LinkState,
+    /// What is in the SFP+ cage.
+    pub(crate) module: Option<Module>,
     pub(crate) interrupts: Interrupts,
     pub(crate) filter: Filter,
     pub(crate) rss: Rss,
@@ -81,6 +85,7 @@ impl Core {
             strict: StrictLog::default(),
             reset: ResetState::default(),
             link: LinkState::default(),
+            module: sfp::module(config.variant, config.mac),
             interrupts,
             filter: Filter::default(),
             rss: Rss::default(),
@@ -148,6 +153,8 @@ impl Core {
             None => self
                 .strict
                 .note(Rule::UnknownRegister, "", 0, u64::from(offset)),
+            // Reading STATUS is how a driver makes sure that its write of CTRL has arrived.
+            Some(d) if d.register.name == STATUS.name => {}
             Some(d) if self.reset.forbids_access(self.now) => {
                 self.strict
                     .note(Rule::AccessDuringReset, d.register.name, d.index, 0);

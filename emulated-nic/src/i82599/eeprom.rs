@@ -11,8 +11,25 @@ const WORDS: usize = 0x1000;
 const CHECKSUM_WORD: usize = 0x3f;
 const CHECKSUM: u16 = 0xbaba;
 /// Pointers to sections, which the checksum covers too; here there are none.
-const POINTERS: std::ops::RangeInclusive<usize> = 0x03..=0x0f;
+const POINTERS: std::ops::Range<usize> = 0x03..0x0f;
 const NO_POINTER: u16 = 0xffff;
+/// Pointer to the firmware's module, which the checksum does not follow.
+const FIRMWARE_WORD: usize = 0x0f;
+const FIRMWARE: u16 = 0x0200;
+/// In that module, a pointer to the configuration of pass-through mode; in there, its version.
+const PASS_THROUGH_POINTER: u16 = 4;
+const PASS_THROUGH: u16 = 0x0220;
+const PASS_THROUGH_VERSION: u16 = 7;
+/// The first version that drivers take for a product's.
+const VERSION: u16 = 6;
+/// Pointer to the list of what is written to CORECTL for each kind of SFP+ module.
+const MODULES_WORD: usize = 0x2b;
+const MODULES: u16 = 0x0240;
+const MODULES_LEN: u16 = 9;
+/// Kinds of module in that list: copper and optical, on either port.
+const MODULE_KINDS: std::ops::RangeInclusive<u16> = 3..=6;
+const MODULE_WORDS: u16 = 0x0260;
+const END: u16 = 0xffff;
 /// Device capabilities; bit 0: any SFP+ module may be used.
 const CAPABILITIES_WORD: usize = 0x2c;
 
@@ -45,6 +62,10 @@ impl Eeprom {
         image[POINTERS].fill(NO_POINTER);
         image[0x18] = variant.device_id();
         image[CAPABILITIES_WORD] = 1;
+        add_firmware(&mut image);
+        if variant == Variant::I82599 {
+            add_modules(&mut image);
+        }
         let mut eeprom = Eeprom {
             image,
             data: 0,
@@ -62,6 +83,26 @@ impl Eeprom {
             .fold(0u16, |s, w| s.wrapping_add(*w));
         self.image[CHECKSUM_WORD] = CHECKSUM.wrapping_sub(sum);
     }
+}
+
+/// The firmware is there, and recent.
+fn add_firmware(image: &mut [u16]) {
+    image[FIRMWARE_WORD] = FIRMWARE;
+    image[usize::from(FIRMWARE + PASS_THROUGH_POINTER)] = PASS_THROUGH;
+    image[usize::from(PASS_THROUGH + PASS_THROUGH_VERSION)] = VERSION;
+}
+
+/// Every kind of module is set up by the same single word.
+fn add_modules(image: &mut [u16]) {
+    image[MODULES_WORD] = MODULES;
+    let kinds = MODULE_KINDS.flat_map(|kind| [kind, MODULE_WORDS]);
+    // The list's length comes first.
+    let list = std::iter::once(MODULES_LEN).chain(kinds).chain([END]);
+    for (word, value) in image[usize::from(MODULES)..].iter_mut().zip(list) {
+        *word = value;
+    }
+    // A length, what is written, the end.
+    image[usize::from(MODULE_WORDS)..][..3].copy_from_slice(&[2, 0, END]);
 }
 
 pub(crate) fn read_eec(core: &mut Core, _: usize, held: u32) -> u32 {

@@ -386,10 +386,6 @@ pub(crate) fn write_mask_ex(core: &mut Core, n: usize, _: u32, value: u32) {
 }
 
 pub(crate) fn write_eimc(core: &mut Core, _: usize, _: u32, value: u32) {
-    if value & 1 << 31 != 0 {
-        core.strict
-            .note(Rule::EimcReservedBit, "EIMC", 0, u64::from(value));
-    }
     let eims = core.regs.get(&EIMS) & !(value & OTHER_CAUSES);
     core.regs.set(&EIMS, eims);
     core.interrupts.sent_other &= !value;

@@ -5,7 +5,9 @@
 //! that does it. (facts: 82599 datasheet chapter 8, as restated in the project's notes.)
 
 use super::core::Core;
-use super::{eeprom, filter, interrupts, link, receive, reset, rss, rx_ring, statistics, tx_ring};
+use super::{
+    eeprom, filter, interrupts, link, receive, reset, rss, rx_ring, sfp, statistics, tx_ring,
+};
 
 /// How a register answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +222,7 @@ table! {
     STATUS        = at(0x00008).ro().read(reset::read_status);
     CTRL_EXT      = at(0x00018);
     ESDP          = at(0x00020).read(link::read_esdp).write(link::write_esdp);
-    I2CCTL        = at(0x00028);
+    I2CCTL        = at(0x00028).mask(sfp::RELEASED).reset(sfp::RELEASED).read(sfp::read_i2cctl).write(sfp::write_i2cctl).aside();
     FRTIMER       = at(0x00048).ro().read(reset::read_frtimer);
     TCPTIMER      = at(0x0004c);
     LEDCTL        = at(0x00200);
@@ -359,6 +361,7 @@ table! {
     HLREG0        = at(0x04240).reset(0x0801_2c0b);
     HLREG1        = at(0x04244).ro();
     MAXFRS        = at(0x04268).reset(0x05ee_0000).mask(0xffff_0000);
+    CORECTL       = at(0x14f00).aside();
     PCS1GLCTL     = at(0x04208);
     PCS1GLSTA     = at(0x0420c).ro();
     MSCA          = at(0x0425c).write(link::write_msca);
@@ -394,8 +397,32 @@ table! {
     TIMADJL       = at(0x08c18);
     TSAUXC        = at(0x08c20);
 
+    // Wake-up, which never happens
+    WUC           = at(0x05800).aside();
+    WUFC          = at(0x05808).aside();
+    WUS           = at(0x05810).access(Access::Write1Clear).aside();
+    IPAV          = at(0x05838).aside();
+    IP4AT         = array(0x05840, 8, 4).aside();
+    IP6AT         = array(0x05880, 4, 4).aside();
+    WUPL          = at(0x05900).aside();
+    WUPM          = array(0x05a00, 4, 32).ro().aside();
+    FHFT          = array(0x09000, 4, 256).aside();
+    FHFT_EXT      = array(0x09800, 4, 128).aside();
+
+    // IPsec offload, which is not done
+    IPSTXIDX      = at(0x08900).mask(0x1fff).aside();
+    IPSTXSALT     = at(0x08904).aside();
+    IPSTXKEY      = array(0x08908, 4, 4).aside();
+    IPSRXIDX      = at(0x08e00).mask(0x1fff).aside();
+    IPSRXIPADDR   = array(0x08e04, 4, 4).aside();
+    IPSRXSPI      = at(0x08e14).aside();
+    IPSRXIPIDX    = at(0x08e18).aside();
+    IPSRXKEY      = array(0x08e1c, 4, 4).aside();
+    IPSRXSALT     = at(0x08e2c).aside();
+    IPSRXMOD      = at(0x08e30).aside();
+
     // NVM, semaphores, PCIe
-    EEC           = at(0x10010).mask(0x0000_007f).reset(0x0000_1410).read(eeprom::read_eec);
+    EEC           = at(0x10010).mask(0x0000_007f).reset(0x0000_3410).read(eeprom::read_eec);
     EERD          = at(0x10014).mask(0x0000_fffc).read(eeprom::read_eerd).write(eeprom::write_eerd);
     EEWR          = at(0x10018).mask(0xffff_fffc).read(eeprom::read_eewr).write(eeprom::write_eewr);
     FLA           = at(0x1001c);
