@@ -40,10 +40,14 @@ pub struct WireCounts {
 
     /// Packets that descriptors described, up to their EOP.
     pub requested: u64,
-    /// Packets that the wire took.
+    /// Frames that segmentation made of those, beyond one each.
+    pub segmented: u64,
+    /// Frames that the wire took.
     pub transmitted: u64,
     /// Bytes of those, without checksums (FCS).
     pub transmitted_bytes: u64,
+    /// Frames that came back inside the MAC (loopback), and so were offered again.
+    pub looped: u64,
     /// Lost: a broken descriptor; the strict log says which.
     pub tx_invalid: u64,
     /// Lost: an address that is not mapped.
@@ -78,11 +82,13 @@ impl WireCounts {
     /// was sent, lost for one reason, or waits.
     pub fn is_conserved(&self) -> bool {
         let sent = self.transmitted
+            + self.looped
             + self.tx_invalid
             + self.tx_fault
             + self.tx_no_link
             + self.tx_wire_error
             + self.tx_waiting;
-        self.offered == self.delivered + self.lost() + self.waiting && self.requested == sent
+        self.offered == self.delivered + self.lost() + self.waiting
+            && self.requested + self.segmented == sent
     }
 }

@@ -193,6 +193,7 @@ fn parse_l4(
         SCTP if segment.len() >= 12 => {
             p.packet_type |= packet_type::SCTP;
             p.l4 = L4::Sctp;
+            p.l4_sum = check_sctp(segment);
         }
         ESP => p.packet_type |= packet_type::ESP,
         AH => p.packet_type |= packet_type::AH,
@@ -207,6 +208,17 @@ fn check_udp(segment: &[u8], pseudo: u64) -> Sum {
     match segment.get(..len) {
         Some(datagram) if len >= 8 => judge(fold(sum(datagram, pseudo + len as u64))),
         _ => Sum::Bad,
+    }
+}
+
+/// SCTP's checksum covers the packet as if its own field were 0 (RFC 9260, 6.8).
+fn check_sctp(packet: &[u8]) -> Sum {
+    let crc = crc32c::crc32c(&packet[..8]);
+    let crc = crc32c::crc32c_append(crc, &[0; 4]);
+    let crc = crc32c::crc32c_append(crc, &packet[12..]);
+    match packet[8..12] == crc.to_le_bytes() {
+        true => Sum::Good,
+        false => Sum::Bad,
     }
 }
 

@@ -161,13 +161,6 @@ fn address(bytes: &[u8; 6]) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-pub(crate) fn write_fctrl(core: &mut Core, _: usize, _: u32, value: u32) {
-    if core.rx.is_on(&core.regs) {
-        core.strict
-            .note(Rule::FctrlWhileReceiving, "FCTRL", 0, u64::from(value));
-    }
-}
-
 pub(crate) fn write_vt_ctl(core: &mut Core, _: usize, _: u32, value: u32) {
     if value & 1 != 0 {
         core.strict

@@ -15,6 +15,7 @@ mod registers;
 mod reset;
 mod rss;
 mod rx_ring;
+mod segment;
 mod sfp;
 mod statistics;
 mod transmit;

@@ -7,7 +7,6 @@
 use super::core::{Core, QUEUES};
 use super::inject::Injection;
 use super::mac::{MAX_ANY_FRAME, MAX_STANDARD_FRAME};
-use super::register_file::RegisterFile;
 use super::registers::*;
 use super::rx_ring::{Placed, RxQueue};
 use super::statistics::RxTally;
@@ -56,6 +55,8 @@ pub(crate) struct Receive {
     /// Queues with descriptors written back since the last interrupt.
     pub(super) touched: u128,
     pub(super) scratch: Vec<u8>,
+    /// What must be set by the first frame has not been looked at yet.
+    unchecked: bool,
     pub(super) until_scribble: u32,
 }
 
@@ -79,6 +80,7 @@ impl Receive {
             tally: RxTally::default(),
             touched: 0,
             scratch: Vec::new(),
+            unchecked: false,
             until_scribble: 1,
         }
     }
@@ -93,11 +95,6 @@ impl Receive {
         let lost = self.fifo.len() as u64;
         self.fifo.clear();
         lost
-    }
-
-    /// RXCTRL.RXEN is set.
-    pub(crate) fn is_on(&self, regs: &RegisterFile) -> bool {
-        regs.get(&RXCTRL) & RXEN != 0
     }
 
     /// The wire will bring nothing more.
@@ -135,16 +132,10 @@ impl Core {
 
     /// Receives at most about `budget` frames from the wire. True where anything moved.
     pub(crate) fn step_receive(&mut self, budget: usize) -> bool {
-        if self.rx.stalled || !self.link.is_up() {
+        if self.rx.stalled || !self.link.is_up() || self.tx.loopback {
             return false;
         }
-        for i in 0..self.rx.active.len() {
-            let n = self.rx.active[i] as usize;
-            let tail = self.doorbells.get(n);
-            self.rx.queues[n]
-                .ring
-                .look(tail, "RDT", n, &mut self.strict);
-        }
+        self.settle_tails();
         let mut progress = self.drain_packet_buffer();
         let patient = self.wire.ingress.is_patient();
         let mut batch = std::mem::take(&mut self.rx.batch);
@@ -195,12 +186,55 @@ impl Core {
 
     /// Receives frames from the front of `batch`; returns how many.
     fn receive_batch(&mut self, batch: &FrameBatch, patient: bool) -> usize {
+        if self.rx.unchecked && self.rx.enabled && !batch.is_empty() {
+            self.rx.unchecked = false;
+            self.check_rdrxctl();
+        }
         for (i, frame) in batch.iter().enumerate() {
             if !self.receive_frame(frame, patient) {
                 return i;
             }
         }
         batch.len()
+    }
+
+    /// Receives what was sent, as MAC loopback has it.
+    pub(super) fn receive_looped(&mut self, batch: &FrameBatch) {
+        self.settle_tails();
+        for frame in batch.iter() {
+            self.receive_frame(frame, false);
+        }
+        self.rx.tally.flush(&mut self.regs);
+        let touched = std::mem::take(&mut self.rx.touched);
+        self.raise_queue_causes(touched, false);
+    }
+
+    /// Looks at the tails of all queues.
+    fn settle_tails(&mut self) {
+        for i in 0..self.rx.active.len() {
+            let n = self.rx.active[i] as usize;
+            let tail = self.doorbells.get(n);
+            self.rx.queues[n]
+                .ring
+                .look(tail, "RDT", n, &mut self.strict);
+        }
+    }
+
+    /// What a driver must have set in RDRXCTL.
+    fn check_rdrxctl(&mut self) {
+        let rdrxctl = self.regs.get(&RDRXCTL);
+        let value = u64::from(rdrxctl);
+        let strips = rdrxctl & RDRXCTL_CRCSTRIP != 0;
+        if strips != (self.regs.get(&HLREG0) & HLREG0_RXCRCSTRP != 0) {
+            self.strict.note(Rule::CrcStripDiffers, "RDRXCTL", 0, value);
+        }
+        if rdrxctl & RDRXCTL_RSCFRSTSIZE != 0 {
+            self.strict.note(Rule::RscFirstSize, "RDRXCTL", 0, value);
+        }
+        let wanted = RDRXCTL_RSCACKC | RDRXCTL_FCOE_WRFIX;
+        if rdrxctl & wanted != wanted {
+            self.strict.note(Rule::RscAckFcoeFix, "RDRXCTL", 0, value);
+        }
     }
 
     /// Receives a frame. False where it has to wait on the wire.
@@ -281,22 +315,7 @@ impl Core {
 }
 
 pub(crate) fn write_rxctrl(core: &mut Core, _: usize, before: u32, value: u32) {
-    if value & RXEN == 0 || before & RXEN != 0 {
-        return;
-    }
-    let rdrxctl = core.regs.get(&RDRXCTL);
-    let value = u64::from(rdrxctl);
-    let strips = rdrxctl & RDRXCTL_CRCSTRIP != 0;
-    if strips != (core.regs.get(&HLREG0) & HLREG0_RXCRCSTRP != 0) {
-        core.strict.note(Rule::CrcStripDiffers, "RDRXCTL", 0, value);
-    }
-    if rdrxctl & RDRXCTL_RSCFRSTSIZE != 0 {
-        core.strict.note(Rule::RscFirstSize, "RDRXCTL", 0, value);
-    }
-    let wanted = RDRXCTL_RSCACKC | RDRXCTL_FCOE_WRFIX;
-    if rdrxctl & wanted != wanted {
-        core.strict.note(Rule::RscAckFcoeFix, "RDRXCTL", 0, value);
-    }
+    core.rx.unchecked |= value & RXEN != 0 && before & RXEN == 0;
 }
 
 pub(crate) fn write_rdrxctl(core: &mut Core, _: usize, before: u32, value: u32) {

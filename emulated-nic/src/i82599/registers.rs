@@ -271,7 +271,7 @@ table! {
     RFCTL         = at(0x05008);
 
     // Filters
-    FCTRL         = at(0x05080).mask(0x0000_3702).write(filter::write_fctrl);
+    FCTRL         = at(0x05080).mask(0x0000_3702);
     VLNCTRL       = at(0x05088).reset(0x0000_8100);
     MCSTCTRL      = at(0x05090).mask(0x7);
     EXVET         = at(0x05078).reset(0x8100_0000);
@@ -375,6 +375,9 @@ table! {
     ANLP2         = at(0x042b4).ro();
     LINKS2        = at(0x04324).ro();
     MACC          = at(0x04330);
+    PCS1GANA      = at(0x04218);
+    PCS1GANLP     = at(0x0421c).ro();
+    PFCTOP        = at(0x03008).aside();
     FCTTV         = array(0x03200, 4, 4);
     FCRTL         = array(0x03220, 4, 8);
     FCRTH         = array(0x03260, 4, 8);
@@ -383,6 +386,7 @@ table! {
     TFCS          = at(0x0ce00).ro();
 
     // Time stamps
+    RXMTRL        = at(0x05120);
     TSYNCRXCTL    = at(0x05188);
     RXSTMPL       = at(0x051e8).ro();
     RXSTMPH       = at(0x051a4).ro();
@@ -396,6 +400,13 @@ table! {
     TIMINCA       = at(0x08c14);
     TIMADJL       = at(0x08c18);
     TSAUXC        = at(0x08c20);
+
+    // Host interface of the firmware, which does nothing
+    HICR          = at(0x15f00).aside();
+    FWSTS         = at(0x15f0c).aside();
+    MMNGC         = at(0x042d0).ro().aside();
+    DCA_ID        = at(0x11070).ro().aside();
+    DCA_CTRL      = at(0x11074).reset(1).aside();
 
     // Wake-up, which never happens
     WUC           = at(0x05800).aside();

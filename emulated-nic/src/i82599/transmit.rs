@@ -3,8 +3,9 @@
 use super::core::{Core, QUEUES};
 use super::inject::Injection;
 use super::registers::*;
+use super::segment::{self, Segments, Unfit};
 use super::statistics::{FCS, TxTally};
-use super::tx_descriptor::{Context, Data, Descriptor, L4Type, MAX_PARTS, decode};
+use super::tx_descriptor::{Context, Data, Descriptor, MAX_PARTS, decode};
 use super::tx_offload;
 use super::tx_ring::TxQueue;
 use crate::batch::{FrameBatch, MAX_FRAME};
@@ -14,6 +15,7 @@ use crate::strict::Rule;
 
 pub(super) const DMATXCTL_TE: u32 = 1;
 const HLREG0_TXCRCEN: u32 = 1;
+const HLREG0_LPBK: u32 = 1 << 15;
 const HLREG0_TXPADEN: u32 = 1 << 10;
 const SECTX_DIS: u32 = 1 << 1;
 /// Shortest packet of a driver, and shortest frame on the wire, without FCS.
@@ -35,9 +37,12 @@ pub(crate) struct Transmit {
     pub(super) enabled: bool,
     pub(super) pad: bool,
     pub(super) add_fcs: bool,
+    /// Frames come back inside the MAC (HLREG0.LPBK).
+    pub(super) loopback: bool,
     pub(super) vlan_type: u16,
     pub(super) tally: TxTally,
     packet: Box<Packet>,
+    pub(super) segments: Segments,
     /// Queues with descriptors written back since the last interrupt.
     pub(super) touched: u128,
 }
@@ -86,9 +91,11 @@ impl Transmit {
             enabled: false,
             pad: true,
             add_fcs: true,
+            loopback: false,
             vlan_type: 0x8100,
             tally: TxTally::default(),
             packet: Box::new(Packet::default()),
+            segments: Segments::default(),
             touched: 0,
         }
     }
@@ -104,7 +111,7 @@ impl Transmit {
 
     /// Frames on their way to the wire.
     pub(crate) fn waiting(&self) -> u64 {
-        self.batch.len() as u64
+        self.batch.len() as u64 + self.segments.waiting()
     }
 }
 
@@ -119,6 +126,7 @@ impl Core {
         tx.vlan_type = (dmatxctl >> 16) as u16;
         tx.pad = hlreg0 & HLREG0_TXPADEN != 0;
         tx.add_fcs = hlreg0 & HLREG0_TXCRCEN != 0;
+        tx.loopback = hlreg0 & HLREG0_LPBK != 0;
         tx.active.clear();
         for (n, q) in tx.queues.iter_mut().enumerate().filter(|(_, q)| q.ring.on) {
             q.load(regs, n);
@@ -128,8 +136,9 @@ impl Core {
 
     /// Sends at most about `budget` packets of each queue. True where anything moved.
     pub(crate) fn step_transmit(&mut self, budget: usize) -> bool {
-        let mut progress = self.push_to_wire();
-        if !self.tx.enabled || self.tx.stalled || !self.link.is_up() {
+        let mut progress = self.push_to_wire() | self.send_segments();
+        let connected = self.link.is_up() || self.tx.loopback;
+        if !self.tx.enabled || self.tx.stalled || !connected {
             return progress;
         }
         for i in 0..self.tx.active.len() {
@@ -151,7 +160,9 @@ impl Core {
         let mut packet = std::mem::take(&mut self.tx.packet);
         let mut progress = false;
         for _ in 0..budget {
-            if !self.has_room_to_send() || !self.gather(n, &mut packet) {
+            // Segments of the packet before go first.
+            let busy = self.tx.segments.is_busy();
+            if busy || !self.has_room_to_send() || !self.gather(n, &mut packet) {
                 break;
             }
             progress = true;
@@ -162,12 +173,13 @@ impl Core {
                 Err(Refused::Fault) => self.counts.tx_fault += 1,
             }
             self.retire(n, &packet);
+            self.send_segments();
         }
         self.tx.packet = packet;
         progress
     }
 
-    fn has_room_to_send(&mut self) -> bool {
+    pub(super) fn has_room_to_send(&mut self) -> bool {
         if !self.tx.batch.fits(MAX_FRAME) {
             self.push_to_wire();
         }
@@ -180,6 +192,13 @@ impl Core {
             return false;
         }
         let mut batch = std::mem::take(&mut self.tx.batch);
+        if self.tx.loopback {
+            self.counts.looped += batch.len() as u64;
+            self.receive_looped(&batch);
+            batch.clear();
+            self.tx.batch = batch;
+            return true;
+        }
         let taken = match self.wire.egress.transmit(self.now, &batch) {
             Ok(taken) => {
                 let taken = taken.min(batch.len());
@@ -262,6 +281,10 @@ impl Core {
     #[inline]
     fn build(&mut self, n: usize, packet: &Packet) -> Result<(), Refused> {
         self.check(n, packet)?;
+        let first = packet.parts[0];
+        if first.wants_segmentation() {
+            return self.build_segments(n, packet);
+        }
         let tx = &mut self.tx;
         let mut rest = tx.batch.append(packet.len).ok_or(Refused::Invalid)?;
         for part in packet.parts() {
@@ -272,7 +295,6 @@ impl Core {
             }
             rest = later;
         }
-        let first = packet.parts[0];
         let context = tx.queues[n].contexts[first.context()];
         if let Some(frame) = tx.batch.last_mut() {
             insert_checksums(first, context, frame);
@@ -293,8 +315,26 @@ impl Core {
         Ok(())
     }
 
+    /// Reads a packet that leaves in segments, of which the first leave at once.
+    fn build_segments(&mut self, n: usize, packet: &Packet) -> Result<(), Refused> {
+        let tx = &mut self.tx;
+        let mut rest = tx.segments.room(packet.len);
+        for part in packet.parts() {
+            let (now, later) = rest.split_at_mut(part.len());
+            if !self.memory.read_buffer(part.address(), now) {
+                return Err(Refused::Fault);
+            }
+            rest = later;
+        }
+        let first = packet.parts[0];
+        let context = tx.queues[n].contexts[first.context()].ok_or(Refused::Invalid)?;
+        let counter = tx.queues[n].counter;
+        self.begin_segments(first, packet.last, context, counter);
+        Ok(())
+    }
+
     /// Pads the frame, or takes the driver's own FCS off it.
-    fn finish_frame(&mut self, wants_fcs: bool) {
+    pub(super) fn finish_frame(&mut self, wants_fcs: bool) {
         let tx = &mut self.tx;
         let Some(frame) = tx.batch.last_mut() else {
             return;
@@ -329,7 +369,11 @@ impl Core {
         if packet.parts().iter().any(|part| part.len() == 0) {
             return broken(Rule::TxLengthZero, packet.len as u64);
         }
-        if !(MIN_PACKET..=MAX_FRAME - 4).contains(&packet.len) {
+        let longest = match first.wants_segmentation() {
+            true => segment::MAX_PACKET,
+            false => MAX_FRAME - 4,
+        };
+        if !(MIN_PACKET..=longest).contains(&packet.len) {
             return broken(Rule::TxPacketLength, packet.len as u64);
         }
         if first.is_legacy() {
@@ -340,7 +384,15 @@ impl Core {
         }
         q.advanced = true;
         if first.wants_segmentation() {
-            return broken(Rule::NotModelled, packet.len as u64);
+            let Some(context) = &q.contexts[first.context()] else {
+                return broken(Rule::TxContextMissing, first.context() as u64);
+            };
+            return match segment::check(first, context, packet.len) {
+                Ok(()) => Ok(()),
+                Err(Unfit::Payload) => broken(Rule::TxPaylenMismatch, first.payload_len() as u64),
+                Err(Unfit::Length) => broken(Rule::TxSegmentLength, packet.len as u64),
+                Err(Unfit::Protocol) => broken(Rule::NotModelled, packet.len as u64),
+            };
         }
         if first.payload_len() != packet.len {
             return broken(Rule::TxPaylenMismatch, first.payload_len() as u64);
@@ -349,9 +401,6 @@ impl Core {
         if sums || packet.last.wants_vlan() {
             match q.contexts[first.context()] {
                 None => return broken(Rule::TxContextMissing, first.context() as u64),
-                Some(c) if first.wants_l4_checksum() && c.l4() == L4Type::Sctp => {
-                    return broken(Rule::NotModelled, 0);
-                }
                 Some(_) => {}
             }
         }

@@ -71,6 +71,16 @@ impl Context {
         (self.0[0] >> 16) as u16
     }
 
+    /// Length of the transport header, for segmentation.
+    pub(crate) fn l4_len(&self) -> usize {
+        (self.0[1] >> 40 & 0xff) as usize
+    }
+
+    /// Payload bytes of a segment.
+    pub(crate) fn mss(&self) -> usize {
+        (self.0[1] >> 48) as usize
+    }
+
     pub(crate) fn l4(&self) -> L4Type {
         match self.0[1] >> 11 & 3 {
             0 => L4Type::Udp,

@@ -26,7 +26,17 @@ pub(crate) fn insert_l4(frame: &mut [u8], context: &Context) {
         // A UDP checksum of 0 would mean that there is none.
         L4Type::Udp => put(segment, 6, if value == 0 { 0xffff } else { value }),
         L4Type::Tcp => put(segment, 16, value),
-        L4Type::Sctp | L4Type::None => {}
+        L4Type::Sctp => insert_sctp(segment),
+        L4Type::None => {}
+    }
+}
+
+/// SCTP's checksum (RFC 9260 appendix A), over a packet whose checksum field is 0.
+fn insert_sctp(packet: &mut [u8]) {
+    if let Some(field) = packet.get_mut(8..12) {
+        field.fill(0);
+        let value = crc32c::crc32c(packet);
+        packet[8..12].copy_from_slice(&value.to_le_bytes());
     }
 }
 

@@ -113,8 +113,11 @@ pub(crate) fn write_head(core: &mut Core, n: usize, before: u32, value: u32) {
     }
 }
 
-pub(crate) fn read_tail(core: &mut Core, n: usize, _: u32) -> u32 {
-    core.doorbells.get(QUEUES + n)
+pub(crate) fn read_tail(core: &mut Core, n: usize, held: u32) -> u32 {
+    match core.tx.queues[n].ring.on {
+        true => core.doorbells.get(QUEUES + n),
+        false => held,
+    }
 }
 
 pub(crate) fn write_tail(core: &mut Core, n: usize, _: u32, value: u32) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -68,6 +69,11 @@ pub(crate) struct Serve {
     /// Station address in the EEPROM; the peer's is the next.
     #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01", value_parser = mac)]
     mac: Mac,
+
+    /// Read what happens to the cable from stdin, a line each: `unplug` or `plug`, and the socket of
+    /// the port where there are two.
+    #[arg(long)]
+    control: bool,
 
     /// How to print; json is one object a line.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -171,8 +177,12 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
             model: args.model.to_string(),
         })?;
     }
+    let orders = args.control.then(orders);
     loop {
         let end = interrupt.wait(LOOK) || out.is_closed();
+        for order in orders.iter().flat_map(|orders| orders.try_iter()) {
+            obey(&ports, &order);
+        }
         for port in &mut ports {
             tell_broken_rules(&mut out, port)?;
         }
@@ -188,6 +198,39 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     match clean {
         true => Ok(()),
         false => Err(Failure::Told),
+    }
+}
+
+/// The lines of stdin.
+fn orders() -> Receiver<String> {
+    let (send, orders) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    orders
+}
+
+/// Plugs a cable in or out.
+fn obey(ports: &[Port], order: &str) {
+    let mut words = order.split_whitespace();
+    let plugged = match words.next() {
+        Some("plug") => true,
+        Some("unplug") => false,
+        None => return,
+        Some(_) => return complain(&format!("warning: `{order}` is neither plug nor unplug")),
+    };
+    let named = words.next();
+    let mut found = false;
+    for port in ports.iter().filter(|p| named.is_none_or(|n| n == p.name)) {
+        port.nic.plug(plugged);
+        found = true;
+    }
+    if !found {
+        complain(&format!("warning: `{order}`: no port has that socket"));
     }
 }
 
@@ -231,11 +274,12 @@ fn port(args: &Serve, path: &Path, number: u8, wire: Wire) -> Result<Port, Failu
         .name(format!("serve {name}"))
         .spawn(move || {
             loop {
-                match server.serve_client() {
+                let outcome = server.serve_client();
+                served.fetch_add(1, Ordering::Relaxed);
+                match outcome {
                     Ok(()) => log::info!("a client has gone"),
                     Err(error) => complain(&format!("warning: {error}")),
                 }
-                served.fetch_add(1, Ordering::Relaxed);
             }
         })?;
     Ok(Port {
