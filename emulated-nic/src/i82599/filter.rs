@@ -18,6 +18,7 @@ const FILTER_ENABLE: u32 = 1 << 31;
 const ETQF_POOL_ENABLE: u32 = 1 << 26;
 const ETQF_1588: u32 = 1 << 30;
 const ETQS_QUEUE_ENABLE: u32 = 1 << 31;
+const FDIRCTRL_PERFECT: u32 = 1 << 4;
 const FDIRCTRL_INIT_DONE: u32 = 1 << 3;
 
 /// What the filters say of a frame.
@@ -194,8 +195,10 @@ pub(crate) fn read_fdirctrl(_: &mut Core, _: usize, held: u32) -> u32 {
     held | FDIRCTRL_INIT_DONE
 }
 
+/// Signature filters are a guess of where a flow's next packet should go, which may always fail: here
+/// they all do, and RSS decides. Perfect filters would have to match.
 pub(crate) fn write_fdirctrl(core: &mut Core, _: usize, _: u32, value: u32) {
-    if value & 3 != 0 {
+    if value & 3 != 0 && value & FDIRCTRL_PERFECT != 0 {
         core.strict
             .note(Rule::NotModelled, "FDIRCTRL", 0, u64::from(value));
     }

@@ -338,8 +338,8 @@ table! {
 
     // Transmit, global
     DMATXCTL      = at(0x04a80).reset(0x8100_0004);
-    DTXTCPFLGL    = at(0x04a88);
-    DTXTCPFLGH    = at(0x04a8c);
+    DTXTCPFLGL    = at(0x04a88).reset(0x0f76_0ff6);
+    DTXTCPFLGH    = at(0x04a8c).reset(0x0000_0f7f);
     DTXMXSZRQ     = at(0x08100).reset(0x10).mask(0xfff).write(tx_ring::write_dtxmxszrq);
     MTQC          = at(0x08120).write(tx_ring::write_mtqc);
     TXPBSIZE      = array(0x0cc00, 4, 8).reset(0x0002_8000).mask(0x000f_fc00);

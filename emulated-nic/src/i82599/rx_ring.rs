@@ -21,6 +21,8 @@ const RXDCTL_VME: u32 = 1 << 30;
 const RXDCTL_RLPML_EN: u32 = 1 << 15;
 const RXDCTL_RLPML: u32 = 0x3fff;
 const RSCCTL_RSCEN: u32 = 1;
+/// Bytes of tags that a frame may have beyond the longest.
+const TAGS: usize = 8;
 const TPID_VLAN: [u8; 2] = [0x81, 0x00];
 /// Every so many packets a buffer is scribbled over while the model runs on its own thread.
 const SCRIBBLE_EVERY: u32 = 61;
@@ -170,6 +172,9 @@ impl Core {
             bad: class.bad,
         };
         let faults = self.memory.fault_count;
+        // The NIC may write a buffer's promised bytes as far as the longest frame goes, and no further: Linux
+        // promises 2 KiB where it has room for 1536 bytes.
+        let reach = q.buffer.min(self.rx.max_frame as usize + TAGS);
         let mut rest = data;
         let mut written_back = true;
         loop {
@@ -180,7 +185,8 @@ impl Core {
                 break;
             };
             // A write to an address that is not mapped is lost, and the device does not learn of it.
-            self.memory.fill_buffer(buffer, q.buffer, now, scribble);
+            let reach = reach.max(now.len());
+            self.memory.fill_buffer(buffer, reach, now, scribble);
             let last = later.is_empty();
             let mut words = info.words(
                 q.advanced,
