@@ -32,11 +32,17 @@
 //! A port is plugged into a [`Wire`]: a source of traffic, capture files, a cable to another port, a plug
 //! that echoes, with losses and delays if wanted ([`wires`]).
 //!
+//! # Other processes
+//!
+//! A [`vfio_user::Server`] offers a NIC on a socket. QEMU attaches it as a PCI function, and Linux's own
+//! `ixgbe` drives it (`hw-tests/lab`): what that driver does and a rule forbids is a rule misread.
+//!
 //! # Not modelled
 //!
-//! TCP segmentation, header split, RSC, flow director, 5-tuple filters, DCB, virtual functions, time
-//! stamps, security blocks, flow control, loopback, and the SFP+ module's I2C. A driver that asks for
-//! one of the offloads gets a note in the strict log ([`Rule::NotModelled`]).
+//! Header split, RSC, perfect filters of the flow director, 5-tuple filters, DCB, virtual functions, time
+//! stamps, security blocks and flow control. A driver that asks for one of the offloads gets a note in
+//! the strict log ([`Rule::NotModelled`]). Signature filters of the flow director are taken and never
+//! match.
 //!
 //! # Example
 //!

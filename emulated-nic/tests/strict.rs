@@ -99,11 +99,14 @@ fn tails_before_their_queue_is_on() {
     driver.write(txq(3, 0x18), 0);
     driver.write(txq(3, 0x18), 1);
     assert_eq!(broken(&nic), [Rule::RdtBeforeEnable, Rule::TdtBeforeEnable]);
+    // Linux's self-test wants the registers to hold what was written; the queue starts without it.
     assert_eq!(
         (driver.read(rxq(3, 0x18)), driver.read(txq(3, 0x18))),
-        (0, 0),
-        "they are lost"
+        (63, 1)
     );
+    driver.write(rxq(3, 0x28), ENABLE);
+    assert!(driver.wait(rxq(3, 0x28), ENABLE, ENABLE));
+    assert_eq!(driver.read(rxq(3, 0x18)), 0, "it is lost");
 }
 
 #[test]
@@ -196,6 +199,9 @@ fn receive_buffers() {
     drop(rx);
 }
 
+/// The longest frame with FCS and two tags.
+const REACH: usize = 1518 + 8;
+
 #[test]
 fn addresses_that_are_not_mapped() {
     let (nic, driver) = with_source(3);
@@ -212,7 +218,10 @@ fn addresses_that_are_not_mapped() {
         .collect();
     assert_eq!(
         faults,
-        [(Access::TxBuffer, 1 << 46, 60), (Access::RxBuffer, 0, 2048)]
+        [
+            (Access::TxBuffer, 1 << 46, 60),
+            (Access::RxBuffer, 0, REACH)
+        ]
     );
     let c = nic.wire_counts();
     assert_eq!(
@@ -227,18 +236,20 @@ fn addresses_that_are_not_mapped() {
 }
 
 #[test]
-fn a_buffer_must_be_mapped_to_its_full_size() {
-    let (nic, driver) = with_source(1);
-    let (rx, _tx) = driver.set_up(64);
-    let region = driver.region(1);
-    let end = region.iova() + region.len() as u64;
-    rx.ring.descriptors()[0].store([end - 2047, 0]);
-    driver.link();
-    assert_eq!(
-        broken(&nic),
-        [Rule::DmaOutsideMapping],
-        "the packet alone would fit"
-    );
+fn a_buffer_must_be_mapped_as_far_as_frames_go() {
+    for (room, rules) in [(REACH, vec![]), (REACH - 1, vec![Rule::DmaOutsideMapping])] {
+        let (nic, driver) = with_source(1);
+        let (rx, _tx) = driver.set_up(64);
+        let region = driver.region(1);
+        let end = region.iova() + region.len() as u64;
+        rx.ring.descriptors()[0].store([end - room as u64, 0]);
+        driver.link();
+        assert_eq!(
+            broken(&nic),
+            rules,
+            "{room} bytes; the packet alone would fit"
+        );
+    }
 }
 
 #[test]
@@ -312,7 +323,18 @@ fn transmit_descriptors() {
     let no_context = |tx: &mut Tx| tx.put(&sixty, ONE | TXSM | 60 << 46);
     assert_eq!(by_send(no_context), (vec![Rule::TxContextMissing], 0));
     let segmentation = |tx: &mut Tx| tx.put(&sixty, ONE | 1 << 31 | 60 << 46);
-    assert_eq!(by_send(segmentation), (vec![Rule::NotModelled], 0));
+    assert_eq!(by_send(segmentation), (vec![Rule::TxContextMissing], 0));
+}
+
+#[test]
+fn what_is_to_be_segmented() {
+    // A context without an MSS.
+    let no_mss = |tx: &mut Tx| {
+        let lengths = 20 | 14 << 9;
+        tx.put_words([lengths, 2 << 20 | DEXT | 1 << 11 | 20 << 40]);
+        tx.put(&udp(60), DATA | EOP | IFCS | RS | 1 << 31 | 6 << 46);
+    };
+    assert_eq!(by_send(no_mss), (vec![Rule::TxSegmentLength], 0));
 }
 
 #[test]
@@ -358,7 +380,7 @@ fn what_is_not_modelled_is_said_to_be() {
         (0x5128, 1 << 31 | 1 << 30),
         (0xe600, 1 << 31),
         (0xec30, 1 << 31),
-        (0xee00, 1),
+        (0xee00, 1 << 4 | 1),
         (0x2f04, 1),
         (rxq(0, 0x2c), 1),
     ] {

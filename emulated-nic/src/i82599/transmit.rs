@@ -398,11 +398,9 @@ impl Core {
             return broken(Rule::TxPaylenMismatch, first.payload_len() as u64);
         }
         let sums = first.wants_ip_checksum() || first.wants_l4_checksum();
-        if sums || packet.last.wants_vlan() {
-            match q.contexts[first.context()] {
-                None => return broken(Rule::TxContextMissing, first.context() as u64),
-                Some(_) => {}
-            }
+        let needed = sums || packet.last.wants_vlan();
+        if needed && q.contexts[first.context()].is_none() {
+            return broken(Rule::TxContextMissing, first.context() as u64);
         }
         Ok(())
     }

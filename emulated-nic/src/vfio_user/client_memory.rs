@@ -23,8 +23,10 @@ const PAGE: u64 = 4096;
 pub(super) struct Request {
     pub(super) iova: u64,
     pub(super) len: u64,
-    /// The memory and where it starts in it; `None` where it is not shared, and DMA to it is a fault.
-    pub(super) file: Option<(File, u64)>,
+    /// The memory; `None` where it is not shared, and DMA to it is a fault.
+    pub(super) file: Option<File>,
+    /// Where it starts in the file.
+    pub(super) offset: u64,
     pub(super) permissions: Permissions,
 }
 
@@ -37,15 +39,15 @@ pub(super) fn map(memory: &mut Memory, request: Request) -> io::Result<()> {
         iova,
         len,
         file,
+        offset,
         permissions,
     } = request;
-    let offset = file.as_ref().map_or(0, |(_, offset)| *offset);
     if [iova, len, offset].iter().any(|n| n % PAGE != 0) || len == 0 {
         return Err(Errno::INVAL.into());
     }
     let mut base = None;
     let mut owner: Arc<dyn Any + Send + Sync> = Arc::new(());
-    if let Some((file, offset)) = file {
+    if let Some(file) = file {
         let end = offset.checked_add(len).ok_or(Errno::INVAL)?;
         if end > file.metadata()?.len() {
             return Err(Errno::INVAL.into());

@@ -237,7 +237,8 @@ impl ServerBackend for Function<'_> {
         let request = Request {
             iova: address,
             len: size,
-            file: fd.map(|file| (file, offset)),
+            file: fd,
+            offset,
             permissions: Permissions {
                 read: flags.contains(DmaMapFlags::READ),
                 write: flags.contains(DmaMapFlags::WRITE),
@@ -283,7 +284,7 @@ impl ServerBackend for Function<'_> {
             VFIO_PCI_MSI_IRQ_INDEX => (Signalling::Msi, 1),
             VFIO_PCI_MSIX_IRQ_INDEX => (Signalling::Msix, u32::from(VECTORS)),
             // Errors and requests to release the device: none ever come.
-            _ if index >= VFIO_PCI_ERR_IRQ_INDEX && index < VFIO_PCI_NUM_IRQS => return Ok(()),
+            VFIO_PCI_ERR_IRQ_INDEX..VFIO_PCI_NUM_IRQS => return Ok(()),
             _ => return Err(Errno::INVAL.into()),
         };
         let end = start.checked_add(count).filter(|end| *end <= vectors);
