@@ -45,6 +45,14 @@ pub enum ContextField {
 }
 
 impl ContextField {
+    /// True of the fields that stand for an address in the packet.
+    pub(crate) fn is_address(self) -> bool {
+        matches!(
+            self,
+            ContextField::Data | ContextField::DataEnd | ContextField::DataMeta
+        )
+    }
+
     /// The field at byte `offset` of `struct xdp_md`, where one starts there. All are 4 bytes.
     pub fn at(offset: i16) -> Option<Self> {
         Some(match offset {

@@ -103,7 +103,11 @@ impl Decoder<'_> {
             imm: i64::from(insn.imm).cast_unsigned(),
         };
         if let Note::Context(field) = note {
-            return (insn.class() == CLASS_LDX).then(|| op(context(field)));
+            let signed = insn.mode() == insn::MODE_MEMSX;
+            return match insn.class() {
+                CLASS_LDX => Some(op(context(field, signed)?)),
+                _ => None,
+            };
         }
         let src_is_register = match insn.class() {
             CLASS_LDX | CLASS_STX => true,
@@ -191,15 +195,20 @@ impl Decoder<'_> {
     }
 }
 
-fn context(field: ContextField) -> Kind {
-    match field {
-        ContextField::Data => Kind::LoadData,
-        ContextField::DataEnd => Kind::LoadDataEnd,
-        ContextField::DataMeta => Kind::LoadDataMeta,
-        ContextField::IngressIfindex => Kind::LoadIngressIfindex,
-        ContextField::RxQueueIndex => Kind::LoadRxQueueIndex,
-        ContextField::EgressIfindex => Kind::LoadEgressIfindex,
-    }
+/// Only numbers have a sign to extend.
+fn context(field: ContextField, signed: bool) -> Option<Kind> {
+    Some(match (field, signed) {
+        (ContextField::Data, false) => Kind::LoadData,
+        (ContextField::DataEnd, false) => Kind::LoadDataEnd,
+        (ContextField::DataMeta, false) => Kind::LoadDataMeta,
+        (ContextField::IngressIfindex, false) => Kind::LoadIngressIfindex,
+        (ContextField::RxQueueIndex, false) => Kind::LoadRxQueueIndex,
+        (ContextField::EgressIfindex, false) => Kind::LoadEgressIfindex,
+        (ContextField::IngressIfindex, true) => Kind::LoadSxIngressIfindex,
+        (ContextField::RxQueueIndex, true) => Kind::LoadSxRxQueueIndex,
+        (ContextField::EgressIfindex, true) => Kind::LoadSxEgressIfindex,
+        (ContextField::Data | ContextField::DataEnd | ContextField::DataMeta, true) => return None,
+    })
 }
 
 /// Picks among the four forms of an operation.

@@ -357,6 +357,9 @@ pub(super) unsafe fn run(ops: &[Op], cpu: &mut Cpu, buff: &mut XdpBuff<'_>) -> u
             Kind::LoadIngressIfindex => dst!() = u64::from(env.buff.ingress_ifindex()),
             Kind::LoadRxQueueIndex => dst!() = u64::from(env.buff.rx_queue_index()),
             Kind::LoadEgressIfindex => dst!() = u64::from(env.buff.egress_ifindex()),
+            Kind::LoadSxIngressIfindex => dst!() = extended(env.buff.ingress_ifindex()),
+            Kind::LoadSxRxQueueIndex => dst!() = extended(env.buff.rx_queue_index()),
+            Kind::LoadSxEgressIfindex => dst!() = extended(env.buff.egress_ifindex()),
 
             Kind::AtomicAdd64 => _ = atomic!(change64, u64, Add),
             Kind::AtomicAdd32 => _ = atomic!(change32, u32, Add),
@@ -492,3 +495,8 @@ impl Registers {
 
 /// `XDP_ABORTED`.
 pub(super) const ABORTED: u32 = 0;
+
+/// A word with its sign.
+fn extended(word: u32) -> u64 {
+    i64::from(word.cast_signed()).cast_unsigned()
+}

@@ -50,6 +50,7 @@ pub(crate) enum Kind {
     StoreK8, StoreK16, StoreK32, StoreK64,
     /// Fields of the context.
     LoadData, LoadDataEnd, LoadDataMeta, LoadIngressIfindex, LoadRxQueueIndex, LoadEgressIfindex,
+    LoadSxIngressIfindex, LoadSxRxQueueIndex, LoadSxEgressIfindex,
 
     AtomicAdd64, AtomicAdd32, FetchAdd64, FetchAdd32,
     AtomicOr64, AtomicOr32, FetchOr64, FetchOr32,

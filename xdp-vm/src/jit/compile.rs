@@ -16,8 +16,8 @@ use crate::cpu::FRAME;
 use crate::engine::JitOptions;
 use crate::helpers;
 use crate::insn::{
-    CLASS_ALU, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_ST, CLASS_STX, SRC_X, call,
-    imm64, jmp,
+    CLASS_ALU, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_ST, CLASS_STX, MODE_MEMSX,
+    SRC_X, call, imm64, jmp,
 };
 use crate::maps::Maps;
 use crate::{Insn, Note};
@@ -273,7 +273,10 @@ impl Compiler<'_> {
             let place = XdpBuff::place_of(field);
             let size = if place.bytes == 8 { Size::B8 } else { Size::B4 };
             let from = Mem::new(reg(insn.src), place.offset);
-            self.code.load(size, reg(insn.dst), from);
+            match insn.mode() == MODE_MEMSX {
+                true => self.code.load_signed(size, reg(insn.dst), from),
+                false => self.code.load(size, reg(insn.dst), from),
+            }
             return Some(1);
         }
         match insn.class() {

@@ -222,8 +222,7 @@ fn context_field(
 ) -> Result<(ContextField, Reg), Cause> {
     let at = i64::from(base.off) + off;
     let refused = Cause::ContextField { off: at, size };
-    // Engines read fields in a way of their own, which does not extend signs.
-    if size != 4 || mode == insn::MODE_MEMSX || !base.has_constant_offset() {
+    if size != 4 || !base.has_constant_offset() {
         return Err(refused);
     }
     let field = i16::try_from(at).ok().and_then(ContextField::at);
@@ -236,6 +235,7 @@ fn context_field(
         _ => None,
     };
     match pointer {
+        Some(_) if mode == insn::MODE_MEMSX => Err(refused),
         Some(kind) => Ok((field, Reg::pointer(kind))),
         None => Ok((field, Reg::scalar(Scalar::of_size(4)))),
     }

@@ -309,12 +309,39 @@ fn accepted_programs_run_without_a_fault_and_alike_in_every_engine() {
 
 /// Found by the test above: the engines read a field of the context without extending its sign.
 #[test]
-fn a_field_of_the_context_is_not_read_with_its_sign() {
-    for offset in [0, 4, 8, 12, 16] {
-        let program = asm::program(&format!(".raw 0x81 2 1 {offset} 0\n r0 = 0\n exit"));
-        let refused = verify(&program, &[], &Config::default()).map(drop);
-        assert!(refused.is_err(), "{offset}");
-        let program = asm::program(&format!(".raw 0x61 2 1 {offset} 0\n r0 = 0\n exit"));
-        verify(&program, &[], &Config::default()).expect("a plain load");
+fn a_field_of_the_context_is_read_with_its_sign() {
+    for (offset, is_address) in [(0, true), (4, true), (8, true), (12, false), (16, false)] {
+        let text =
+            format!(".raw 0x81 2 1 {offset} 0\n r0 = 0\n if r2 s< 0 goto +1\n r0 = 1\n exit");
+        let program = asm::program(&text);
+        let Ok((verified, _)) = verify(&program, &[], &Config::default()) else {
+            assert!(is_address, "{offset}");
+            continue;
+        };
+        assert!(!is_address, "{offset}");
+        let maps = Maps::create(&[], 1).expect("no map");
+        let checked = Checked::new(&program, &maps);
+        for (number, is_negative) in [(7, false), (u32::MAX - 7, true)] {
+            let mut buffer = [0; 512];
+            let mut cpu = Cpu::new(0);
+            let mut buff = XdpBuff::new(&mut buffer, 256, 64).expect("it fits");
+            buff.set_rx(number, number);
+            let wanted = u64::from(!is_negative);
+            let ran = checked.run(&mut cpu, &mut buff, STEPS).expect("no fault");
+            assert_eq!(ran.r0, wanted, "checked, {offset}");
+            for engine in [Engine::Interpreter, Engine::Jit] {
+                let options = Options {
+                    engine,
+                    ..Options::default()
+                };
+                let executable = match Executable::with_options(&verified, &maps, &options) {
+                    Ok(executable) => executable,
+                    Err(ExecutableError::NoJit) if engine == Engine::Jit => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let r0 = executable.run(&mut cpu, &mut buff);
+                assert_eq!(u64::from(r0), wanted, "{engine:?}, {offset}");
+            }
+        }
     }
 }

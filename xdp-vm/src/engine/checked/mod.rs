@@ -311,16 +311,21 @@ impl Machine<'_, '_, '_> {
     fn context_field(&self, address: u64, offset: i16, i: &Insn) -> Step<u64> {
         let field = match (ContextField::at(offset), i.size(), i.mode()) {
             (Some(field), 4, insn::MODE_MEM) => field,
+            (Some(field), 4, insn::MODE_MEMSX) if !field.is_address() => field,
             _ => return Err(self.refused(Access::Read, address, u64::from(i.size()))),
         };
         let buff = &self.env.buff;
-        Ok(match field {
+        let value = match field {
             ContextField::Data => buff.data_address(),
             ContextField::DataEnd => buff.data_end_address(),
             ContextField::DataMeta => buff.data_meta_address(),
             ContextField::IngressIfindex => u64::from(buff.ingress_ifindex()),
             ContextField::RxQueueIndex => u64::from(buff.rx_queue_index()),
             ContextField::EgressIfindex => u64::from(buff.egress_ifindex()),
+        };
+        Ok(match i.mode() {
+            insn::MODE_MEMSX => moved(value, 32, true),
+            _ => value,
         })
     }
 
