@@ -57,12 +57,14 @@ mod memory;
 pub mod metadata;
 mod network;
 pub mod program;
+pub mod program_type;
 mod redirect;
 pub mod refusal;
 mod syncookie;
 mod tag;
 mod test_run;
 mod trace;
+pub mod types;
 mod verified;
 pub mod verifier;
 

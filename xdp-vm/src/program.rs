@@ -3,6 +3,7 @@
 
 use crate::Insn;
 use crate::loader::LoadError;
+use crate::types::Type;
 
 /// An object file after loading: its programs and the maps that they share.
 #[derive(Clone, Debug, Default)]
@@ -214,6 +215,10 @@ pub struct MapSpec {
     /// The object asks for one map of this name for all who load it (`LIBBPF_PIN_BY_NAME`). Here every
     /// load has maps of its own, found by their name.
     pub pinned: bool,
+    /// What its keys are, where the object says so in a form that can be told.
+    pub key: Option<Type>,
+    /// What its values are, likewise.
+    pub value: Option<Type>,
 }
 
 /// What an object puts into an entry of a map.
@@ -243,6 +248,8 @@ pub struct Variable {
     pub offset: u32,
     /// Bytes.
     pub size: u32,
+    /// Its type, where the object has type information.
+    pub of: Option<Type>,
 }
 
 impl Program {

@@ -167,8 +167,17 @@ pub(crate) struct RunFiles {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ixdp verify prog.o
+  ixdp verify prog.o --explain           a refusal with its whole path
+  ixdp verify prog.o --annotate | less   what is known at each source line
   ixdp verify prog.o --prog xdp_main --format json
-The exit code is 1 if any program is refused.")]
+
+A line a program: instructions it has, instructions followed on all paths
+(\"processed\"), states stored to compare paths with, the most memory that states
+took, and the time. A refusal says what is wrong, at which instruction and line,
+what was known there, how the path came there, and what would be accepted.
+Programs whose section is not for XDP (tc, kprobe, ...) are set aside.
+The exit code is 1 if any program is refused, if a map cannot be made, or if
+there is no XDP program.")]
 pub(crate) struct Verify {
     /// Object file with the programs.
     #[arg(value_name = "PROG.o")]
@@ -177,6 +186,15 @@ pub(crate) struct Verify {
     /// Verify this program only.
     #[arg(long, value_name = "NAME")]
     pub(crate) prog: Option<String>,
+
+    /// Explain a refusal in full: the whole path, its branches, and where registers were set.
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Print what registers and stack hold before each source line, as first seen; "or otherwise"
+    /// where other paths come with something else.
+    #[arg(long)]
+    pub(crate) annotate: bool,
 
     /// Set a global variable (.rodata, .data, .bss) before the programs are verified.
     #[arg(long, value_name = "VAR=VALUE", value_parser = variable)]

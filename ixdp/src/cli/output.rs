@@ -62,6 +62,30 @@ impl Output {
     }
 }
 
+/// Columns that lines for people fit into, as far as their words do.
+const WIDTH: usize = 100;
+
+/// A text behind a label, broken between words; what follows the first line is indented as far.
+pub(crate) fn wrapped(label: &str, text: &str) -> String {
+    let indent = label.chars().count();
+    let mut out = label.to_owned();
+    let mut column = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
 /// An error that names stdout.
 pub(crate) fn stdout_failed(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))

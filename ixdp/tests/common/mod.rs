@@ -216,3 +216,46 @@ pub(crate) fn mixed_packets(count: usize) -> Vec<Captured> {
     let packets = (0..count).map(|i| (1_700_000_000_000_000 + 17 * i as u64, packet(&mut random)));
     packets.collect()
 }
+
+/// Compiles `tests/c/NAME.c` with these definitions. `None` where there is no clang for BPF or no libbpf
+/// headers; that is said, as the test goes without.
+pub(crate) fn compile(name: &str, definitions: &[&str]) -> Option<tempfile::NamedTempFile> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/c")
+        .join(format!("{name}.c"));
+    let object = tempfile::Builder::new().suffix(".o").tempfile().unwrap();
+    let machine = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let compiled = Command::new("clang")
+        .args([
+            "-target",
+            "bpf",
+            "-O2",
+            "-g",
+            "-mcpu=v3",
+            "-idirafter",
+            &machine,
+        ])
+        .args(definitions.iter().map(|d| format!("-D{d}")))
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(object.path())
+        .output();
+    match compiled {
+        Ok(output) if output.status.success() => Some(object),
+        Ok(output) => {
+            let said = stderr(&output);
+            // A source of ours that does not compile is a fault; a missing compiler or header is not.
+            assert!(
+                said.contains("file not found") || said.contains("target"),
+                "{said}"
+            );
+            eprintln!("left out, {name}.c cannot be compiled: {said}");
+            None
+        }
+        Err(e) => {
+            eprintln!("left out, there is no clang: {e}");
+            None
+        }
+    }
+}

@@ -2,6 +2,8 @@
 //! there is treats one odd type as the end of the file. Layout: the kernel's
 //! `Documentation/bpf/btf.rst`.
 
+use std::cell::Cell;
+
 use super::LoadError;
 
 /// Types nest; a file may claim that they nest in a circle.
@@ -10,6 +12,9 @@ const MAX_DEPTH: usize = 32;
 /// Longest string that is of use: names, and lines of source in a message. Strings may overlap in
 /// the file, so that a small file could otherwise ask for much memory.
 const MAX_STRING: usize = 256;
+
+/// Most parts of types that an object tells in all.
+const MAX_PARTS: usize = 1 << 16;
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER_LEN: usize = 24;
@@ -20,6 +25,8 @@ pub(super) struct Btf {
     /// Type 0 is `void`.
     types: Vec<Type>,
     strings: Vec<u8>,
+    /// Parts of types that may still be told to the outside: many maps may name one large type.
+    pub(super) parts: Cell<usize>,
 }
 
 /// One type, its name an offset in the strings.
@@ -33,6 +40,7 @@ pub(super) enum Kind {
     /// Integers, enumerations, floats: `size` bytes.
     Scalar {
         size: u32,
+        meaning: Meaning,
     },
     Pointer {
         to: u32,
@@ -45,6 +53,9 @@ pub(super) enum Kind {
     Composite {
         size: u32,
         members: Vec<Member>,
+        union: bool,
+        /// Members may be fields of bits: their size is in the upper byte of their offset.
+        bit_fields: bool,
     },
     /// Typedefs and qualifiers.
     Alias {
@@ -59,6 +70,20 @@ pub(super) enum Kind {
     },
     /// Declarations, functions, tags: nothing here looks into them.
     Other,
+}
+
+/// What a number is.
+pub(super) enum Meaning {
+    Integer {
+        signed: bool,
+    },
+    Bool,
+    Float,
+    /// Names, as offsets in the strings, and their numbers.
+    Enumeration {
+        signed: bool,
+        names: Vec<(u32, i64)>,
+    },
 }
 
 pub(super) struct Member {
@@ -79,6 +104,7 @@ impl Btf {
                 kind: Kind::Void,
             }],
             strings: strings.to_vec(),
+            parts: Cell::new(MAX_PARTS),
         };
         let mut reader = Reader {
             data: types,
@@ -139,7 +165,7 @@ impl Btf {
         let mut count = 1u32;
         for _ in 0..MAX_DEPTH {
             match &self.plain(id)?.kind {
-                Kind::Scalar { size } | Kind::Composite { size, .. } => {
+                Kind::Scalar { size, .. } | Kind::Composite { size, .. } => {
                     return count.checked_mul(*size);
                 }
                 Kind::Pointer { .. } => return count.checked_mul(8),
@@ -194,10 +220,20 @@ fn read_type(reader: &mut Reader<'_>) -> Result<Type, LoadError> {
     let info = reader.u32()?;
     let size_or_type = reader.u32()?;
     let count = info & 0xffff;
+    let flag = info >> 31 != 0;
+    let scalar = |meaning| Kind::Scalar {
+        size: size_or_type,
+        meaning,
+    };
     let kind = match (info >> 24) & 0x1f {
         1 => {
-            reader.skip(4)?;
-            Kind::Scalar { size: size_or_type }
+            let encoding = reader.u32()? >> 24 & 0xf;
+            scalar(match encoding {
+                4 => Meaning::Bool,
+                bits => Meaning::Integer {
+                    signed: bits & 1 != 0,
+                },
+            })
         }
         2 => Kind::Pointer { to: size_or_type },
         3 => {
@@ -206,7 +242,7 @@ fn read_type(reader: &mut Reader<'_>) -> Result<Type, LoadError> {
             let count = reader.u32()?;
             Kind::Array { element, count }
         }
-        4 | 5 => {
+        composite @ (4 | 5) => {
             let mut members = Vec::new();
             for _ in 0..count {
                 let name = reader.u32()?;
@@ -217,15 +253,33 @@ fn read_type(reader: &mut Reader<'_>) -> Result<Type, LoadError> {
             Kind::Composite {
                 size: size_or_type,
                 members,
+                union: composite == 5,
+                bit_fields: flag,
             }
         }
         6 => {
-            reader.skip(8 * count as usize)?;
-            Kind::Scalar { size: size_or_type }
+            let mut names = Vec::new();
+            for _ in 0..count {
+                let name = reader.u32()?;
+                let word = reader.u32()?;
+                let value = match flag {
+                    true => i64::from(word as i32),
+                    false => i64::from(word),
+                };
+                names.push((name, value));
+            }
+            let signed = flag;
+            scalar(Meaning::Enumeration { signed, names })
         }
         19 => {
-            reader.skip(12 * count as usize)?;
-            Kind::Scalar { size: size_or_type }
+            let mut names = Vec::new();
+            for _ in 0..count {
+                let name = reader.u32()?;
+                let (low, high) = (reader.u32()?, reader.u32()?);
+                names.push((name, (u64::from(high) << 32 | u64::from(low)) as i64));
+            }
+            let signed = flag;
+            scalar(Meaning::Enumeration { signed, names })
         }
         8..=11 | 18 => Kind::Alias { of: size_or_type },
         7 | 12 => Kind::Other,
@@ -245,7 +299,7 @@ fn read_type(reader: &mut Reader<'_>) -> Result<Type, LoadError> {
             }
             Kind::Section { variables }
         }
-        16 => Kind::Scalar { size: size_or_type },
+        16 => scalar(Meaning::Float),
         17 => {
             reader.skip(4)?;
             Kind::Other

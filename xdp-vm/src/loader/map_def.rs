@@ -1,7 +1,7 @@
 //! What a map is declared as: the type of a variable (`.maps`), or the words of the older section.
 
-use super::LoadError;
 use super::btf::{Btf, Kind};
+use super::{LoadError, shape};
 use crate::{MapKind, MapSpec};
 
 /// Fields of one BTF map definition are a dozen; far more are an attack.
@@ -41,6 +41,7 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
     let mut kind = 0;
     let (mut extra, mut pinned) = (0, false);
     let (mut values, mut inner) = (None, None);
+    let (mut key, mut value) = (None, None);
     let mut fields = [0u32; 4];
     let [key_size, value_size, max_entries, flags] = &mut fields;
     for member in members {
@@ -55,8 +56,14 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
             "type" => kind = number()?,
             "key_size" => *key_size = number()?,
             "value_size" => *value_size = number()?,
-            "key" => *key_size = size()?,
-            "value" => *value_size = size()?,
+            "key" => {
+                *key_size = size()?;
+                key = shape::behind(btf, member.of);
+            }
+            "value" => {
+                *value_size = size()?;
+                value = shape::behind(btf, member.of);
+            }
             "max_entries" => *max_entries = number()?,
             "map_flags" => *flags = number()?,
             "map_extra" => extra = u64::from(number()?),
@@ -75,6 +82,8 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
     let mut spec = spec(name, kind, fields)?;
     spec.extra = extra;
     spec.pinned = pinned;
+    spec.key = key;
+    spec.value = value;
     if spec.kind.is_of_maps() {
         spec.inner = inner.map(Box::new);
     }

@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::LoadError;
 use super::btf::Btf;
 use super::elf::{Elf, Section, Symbol, SymbolKind};
-use super::map_def;
+use super::{LoadError, map_def, shape};
 use crate::{MapKind, MapSpec, Slot, Variable};
 
 /// Most bytes of one section of global data; `.bss` claims them without having them in the file.
@@ -49,7 +48,7 @@ impl MapTable {
             match section.name {
                 ".maps" => table.read_btf_maps(elf, index, btf)?,
                 "maps" => table.read_legacy_maps(elf, index),
-                name if is_data(name) && section.size > 0 => table.read_data(elf, index),
+                name if is_data(name) && section.size > 0 => table.read_data(elf, index, btf),
                 _ => {}
             }
         }
@@ -192,6 +191,7 @@ impl MapTable {
                 name: name.to_owned(),
                 offset: offset as u32,
                 size,
+                of: shape::shape(btf, variable),
             });
         }
         if value.is_empty() {
@@ -235,8 +235,10 @@ impl MapTable {
     }
 
     /// A whole section of global data becomes an array of one entry.
-    fn read_data(&mut self, elf: &Elf<'_>, index: usize) {
+    fn read_data(&mut self, elf: &Elf<'_>, index: usize, btf: &Btf) {
         let section = &elf.sections[index];
+        let typed = btf.section(section.name).unwrap_or_default();
+        let types: HashMap<&str, u32> = typed.iter().map(|&id| (btf.name(id), id)).collect();
         let map = data_map(section).map(|mut spec| {
             spec.variables = elf
                 .symbols
@@ -252,6 +254,7 @@ impl MapTable {
                     name: s.name.to_owned(),
                     offset: s.value as u32,
                     size: s.size as u32,
+                    of: types.get(s.name).and_then(|&id| shape::shape(btf, id)),
                 })
                 .collect();
             spec.variables.sort_by_key(|v| v.offset);

@@ -13,6 +13,7 @@ mod error;
 mod link;
 mod map_def;
 mod maps;
+mod shape;
 mod variables;
 
 pub use error::LoadError;

@@ -150,6 +150,7 @@ mod tests {
             name: name.to_owned(),
             offset,
             size,
+            of: None,
         };
         let spec = |name: &str, initial, variables| MapSpec {
             name: name.to_owned(),

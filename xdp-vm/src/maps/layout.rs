@@ -89,6 +89,22 @@ pub(super) fn layouts(specs: &[MapSpec], cpus: u32) -> Result<Vec<Layout>, MapEr
     Ok(layouts)
 }
 
+impl MapSpec {
+    /// Checks that a map can be made of the declaration, for workers `0..cpus`, and gives the bytes that
+    /// it would take, as far as they are in proportion to it. Takes no memory.
+    ///
+    /// # Errors
+    /// A declaration that its kind does not allow, or more memory than [`MAX_BYTES`].
+    pub fn check(&self, cpus: usize) -> Result<u64, MapError> {
+        let cpus = match cpus {
+            1..=super::MAX_CPUS => cpus as u32,
+            _ => return Err(MapError::Cpus { cpus }),
+        };
+        let layouts = layouts(std::slice::from_ref(self), cpus)?;
+        Ok(layouts.iter().map(Layout::total).sum())
+    }
+}
+
 fn layout(spec: &MapSpec, cpus: u32) -> Result<Layout, String> {
     use MapKind::*;
     let percpu = spec.kind.is_percpu();

@@ -223,9 +223,10 @@ impl Cause {
     pub fn remedy(&self) -> String {
         use Cause::*;
         match self {
-            PacketBounds { needed, .. } => format!(
-                "check `data + {needed} > data_end` (and leave if so) before this, with the same \
-                 variable offset: a variable added later starts from nothing"
+            PacketBounds { needed, proven, .. } => format!(
+                "check `data + {needed} > data_end` (and leave if so) before this access: {proven} \
+                 bytes are proven, {needed} needed. Where a variable was added to `data`, check \
+                 the pointer that has it: one added later starts from nothing"
             ),
             BeforePacket { .. } => {
                 "compare the offset that was added with 0, or make it unsigned".into()

@@ -3,12 +3,17 @@
 
 use std::fmt;
 
+use super::Statistics;
 use super::cause::Cause;
+use super::field;
 use super::state::{Reg, State};
+use super::trail::Way;
 use crate::{Line, MapSpec, Program};
 
 /// Most steps of the path that a refusal keeps.
-pub(super) const PATH_STEPS: usize = 12;
+const PATH_STEPS: usize = 200;
+/// Steps of the path that it shows where nobody asks for more.
+const SHOWN_STEPS: usize = 6;
 
 /// A program refused: a [`Refusal`], which it dereferences to.
 #[derive(Clone, Debug)]
@@ -39,8 +44,15 @@ pub struct Refusal {
     pub line: Option<Line>,
     /// The registers that it uses, and what was known of each.
     pub registers: Vec<Known>,
-    /// The last conditional jumps that led there, oldest first.
+    /// What the byte is that was found uninitialised, where the type of its object is known: a field
+    /// (`tuple.port of struct flow`), or padding.
+    pub field: Option<String>,
+    /// The path that led there, oldest step first, the last being the refused line itself.
     pub path: Vec<PathStep>,
+    /// Steps before the first one of `path`, which are not kept.
+    pub path_skipped: usize,
+    /// What the verification took until then.
+    pub statistics: Statistics,
 }
 
 /// What was known of a register.
@@ -52,17 +64,24 @@ pub struct Known {
     pub words: String,
     /// As the kernel's verifier log writes it.
     pub kernel: String,
+    /// Slot of the instruction that last wrote it on this path, where there was one.
+    pub set_by: Option<usize>,
+    /// Its source line, where known.
+    pub set_at: Option<Line>,
 }
 
-/// A conditional jump on the path.
+/// A source line on the path; where the object has no line info, a conditional jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStep {
-    /// Slot of the jump.
+    /// Slot of its first instruction; of its conditional jump, where it ends with one.
     pub insn: usize,
-    /// Whether it was taken.
-    pub taken: bool,
+    /// The function, where it is another than the step before's.
+    pub function: Option<String>,
     /// Source line, where known.
     pub line: Option<Line>,
+    /// The conditional jump that it ends with, and whether it was taken. Jumps of which only one way
+    /// was possible are none.
+    pub branch: Option<(String, bool)>,
 }
 
 impl VerifyError {
@@ -76,38 +95,83 @@ impl VerifyError {
             text: text_of(program, insn),
             line: program.line_of(insn).cloned(),
             registers: vec![],
+            field: None,
             path: vec![],
+            path_skipped: 0,
+            statistics: Statistics::default(),
         }))
     }
 
-    /// A refusal on a path: with what was known there.
+    /// A refusal on a path: with what was known there, and how it came.
     pub(super) fn on_path(
-        program: &Program,
-        maps: &[MapSpec],
+        (program, maps): (&Program, &[MapSpec]),
         insn: usize,
         cause: Cause,
         state: &State,
-        trail: &[(usize, bool)],
+        way: &Way,
+        statistics: Statistics,
     ) -> Self {
         let mut error = VerifyError::structural(program, insn, cause);
-        error.0.registers = registers_of(program, insn)
+        let refusal = &mut error.0;
+        refusal.registers = registers_of(program, insn)
             .into_iter()
-            .map(|reg| Known {
-                reg,
-                words: words(state.reg(reg), maps),
-                kernel: format!("R{reg}={}", state.reg(reg)),
+            .map(|reg| {
+                let set_by = way.writers[usize::from(reg)];
+                Known {
+                    reg,
+                    words: words(state.reg(reg), maps),
+                    kernel: format!("R{reg}={}", state.reg(reg)),
+                    set_by,
+                    set_at: set_by.and_then(|at| program.line_of(at)).cloned(),
+                }
             })
             .collect();
-        error.0.path = trail
-            .iter()
-            .map(|&(insn, taken)| PathStep {
-                insn,
-                taken,
-                line: program.line_of(insn).cloned(),
-            })
-            .collect();
+        refusal.field = field::of_cause(program, maps, insn, &refusal.cause, state);
+        refusal.path = path(program, way);
+        refusal.path_skipped = refusal.path.len().saturating_sub(PATH_STEPS);
+        refusal.path.drain(..refusal.path_skipped);
+        refusal.statistics = statistics;
         error
     }
+}
+
+/// Instructions in source lines.
+fn path(program: &Program, way: &Way) -> Vec<PathStep> {
+    let mut path: Vec<PathStep> = vec![];
+    let mut inside: Option<&str> = None;
+    for &(insn, taken) in &way.steps {
+        let line = program.line_of(insn);
+        let function = program.function_of(insn).map(|f| f.name.as_str());
+        let branch = taken.map(|taken| (text_of(program, insn), taken));
+        let same = |last: &PathStep| {
+            let lines = last.line.as_ref().zip(line);
+            lines.is_some_and(|(a, b)| (a.line, &a.file) == (b.line, &b.file))
+                && last.branch.is_none()
+                && function == inside
+        };
+        match path.last_mut() {
+            Some(last) if same(last) => {
+                if branch.is_some() {
+                    last.insn = insn;
+                    last.branch = branch;
+                }
+            }
+            // Without lines, it is the jumps that tell the way.
+            _ if line.is_none() && branch.is_none() => {}
+            _ => path.push(PathStep {
+                insn,
+                function: function
+                    .filter(|name| inside != Some(name) && !name.is_empty())
+                    .map(str::to_owned),
+                line: line.cloned(),
+                branch,
+            }),
+        }
+        if line.is_some() || taken.is_some() {
+            inside = function;
+        }
+    }
+    path
 }
 
 /// The registers that an instruction names, or that a call takes.
@@ -237,6 +301,27 @@ fn text_of(program: &Program, insn: usize) -> String {
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.tell(f, false)
+    }
+}
+
+/// A refusal with the whole path that led to it and where its registers were set, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation<'a>(&'a Refusal);
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.tell(f, true)
+    }
+}
+
+impl Refusal {
+    /// All that is known about it: what [`VerifyError`] prints, and the whole path.
+    pub fn explanation(&self) -> Explanation<'_> {
+        Explanation(self)
+    }
+
+    fn tell(&self, f: &mut fmt::Formatter<'_>, whole: bool) -> fmt::Result {
         let mut out = Wrapped { f };
         out.line(
             "",
@@ -253,22 +338,70 @@ impl fmt::Display for VerifyError {
         if let Some(line) = &self.line {
             out.line("  source: ", &place(line))?;
         }
+        if let Some(field) = &self.field {
+            out.line("  byte: ", &format!("it is {field}"))?;
+        }
         for known in &self.registers {
             out.line("  known: ", &format!("r{} {}", known.reg, known.words))?;
             out.line("         ", &known.kernel)?;
-        }
-        if !self.path.is_empty() {
-            out.line("  path: ", "the last branches before it")?;
-            for step in &self.path {
-                let taken = if step.taken { "taken" } else { "not taken" };
-                let place = step.line.as_ref().map(place).unwrap_or_default();
-                out.line(
-                    "    ",
-                    &format!("instruction {}, {taken} {place}", step.insn),
-                )?;
+            if whole && let Some(insn) = known.set_by {
+                let line = known.set_at.as_ref().map(place);
+                let line = line.map_or(String::new(), |l| format!(", {l}"));
+                out.line("         ", &format!("set by instruction {insn}{line}"))?;
             }
         }
-        out.last("  remedy: ", &self.cause.remedy())
+        self.tell_path(&mut out, whole)?;
+        out.last("  remedy: ", &self.remedy())
+    }
+
+    fn tell_path(&self, out: &mut Wrapped<'_, '_>, whole: bool) -> fmt::Result {
+        let shown = match whole {
+            true => self.path.len(),
+            false => self.path.len().min(SHOWN_STEPS),
+        };
+        if shown == 0 {
+            return Ok(());
+        }
+        let before = self.path.len() - shown + self.path_skipped;
+        out.line(
+            "  path: ",
+            &match before {
+                0 => "from the entry".to_owned(),
+                n => format!("the last {shown} steps, {n} before them"),
+            },
+        )?;
+        for step in &self.path[self.path.len() - shown..] {
+            if let Some(function) = &step.function {
+                out.line("    ", &format!("in `{function}`:"))?;
+            }
+            let branch = step.branch.as_ref().map(|(text, taken)| {
+                let taken = if *taken { "taken" } else { "not taken" };
+                format!("instruction {}: {text}: {taken}", step.insn)
+            });
+            match (&step.line, branch) {
+                (Some(line), branch) => {
+                    out.line("    ", &place(line))?;
+                    if let (Some(branch), true) = (branch, whole) {
+                        out.line("        ", &branch)?;
+                    }
+                }
+                (None, Some(branch)) => out.line("    ", &branch)?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What would make the program acceptable.
+    pub fn remedy(&self) -> String {
+        let remedy = self.cause.remedy();
+        match &self.field {
+            Some(field) if !field.starts_with("padding") => {
+                let name = field.split(" of ").next().unwrap_or_default();
+                format!("give `{name}` a value on every path that leads here, or {remedy}")
+            }
+            _ => remedy,
+        }
     }
 }
 

@@ -37,11 +37,13 @@
 //! ```
 
 mod alu;
+mod annotate;
 mod branch;
 mod call;
 mod cause;
 mod cfg;
 mod error;
+mod field;
 mod live;
 mod memory;
 mod pointer;
@@ -53,11 +55,13 @@ mod step;
 mod strings;
 mod subsume;
 pub mod tnum;
+mod trail;
 mod walk;
 
+pub use annotate::{Annotated, Held, StackSlot, annotate};
 pub use cause::Cause;
 pub(crate) use cfg::well_formed;
-pub use error::{Known, PathStep, Refusal, VerifyError};
+pub use error::{Explanation, Known, PathStep, Refusal, VerifyError};
 
 use crate::{MapSpec, Note, Program, Verified};
 use state::State;
@@ -114,6 +118,8 @@ pub struct Statistics {
     pub pruned: usize,
     /// Most branches that waited at a time.
     pub peak_pending: usize,
+    /// Most bytes of states stored and of branches that waited at a time.
+    pub peak_bytes: usize,
     /// Stack of the deepest chain of calls, in bytes, each function rounded up to 16.
     pub stack_bytes: usize,
 }

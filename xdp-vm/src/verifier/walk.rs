@@ -5,11 +5,12 @@
 
 use super::call;
 use super::cause::Cause;
-use super::error::{PATH_STEPS, VerifyError};
+use super::error::VerifyError;
 use super::live::Regs;
 use super::state::{Demand, Kind, MAX_FRAMES, Origin, State};
 use super::step::{self, Env, Next, Seen};
 use super::subsume::{self, Lens};
+use super::trail::{self, Link, Trail};
 use super::{Observer, Statistics};
 use crate::insn::{CLASS_JMP, CLASS_JMP32};
 
@@ -33,14 +34,8 @@ struct Path {
     at: usize,
     /// The stored state it comes from.
     parent: Option<usize>,
-    trail: Trail,
-}
-
-/// The last conditional jumps of a path.
-#[derive(Clone, Copy, Default)]
-struct Trail {
-    steps: [(u32, bool); PATH_STEPS],
-    made: usize,
+    /// Its last fork.
+    link: Link,
 }
 
 /// The states stored at one slot.
@@ -88,6 +83,7 @@ pub(super) struct Walk<'a, 'o> {
     depths: Vec<usize>,
     calls: Vec<(usize, usize)>,
     statistics: Statistics,
+    trail: Trail,
     observer: Option<&'o mut Observer<'o>>,
 }
 
@@ -120,6 +116,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             depths: vec![0; env.cfg.starts.len()],
             calls: vec![],
             statistics: Statistics::default(),
+            trail: Trail::default(),
             observer,
             env,
         }
@@ -131,7 +128,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             state: State::entry(),
             at: 0,
             parent: None,
-            trail: Trail::default(),
+            link: Link::default(),
         };
         loop {
             self.follow(&mut path)?;
@@ -139,6 +136,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             match self.pending.pop() {
                 Some(next) => {
                     self.pending_bytes -= weight(&next.state);
+                    self.trail.resume(next.link);
                     path = next;
                 }
                 None => break,
@@ -207,14 +205,13 @@ impl<'a, 'o> Walk<'a, 'o> {
             return Err(self.refuse(path, Cause::TooManyBranches { most }));
         }
         taken.demand = Demand::default();
-        let mut waiting = Path {
+        let waiting = Path {
             state: taken,
             at: to,
             parent: path.parent,
-            trail: path.trail,
+            link: self.trail.push(at, true, path.link),
         };
-        waiting.trail.push(at, true);
-        path.trail.push(at, false);
+        path.link = self.trail.push(at, false, path.link);
         path.at = at + 1;
         if let Some(stored) = path.parent.and_then(|p| self.stored[p].as_mut()) {
             stored.open += 1;
@@ -222,6 +219,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.pending.push(waiting);
         let most = &mut self.statistics.peak_pending;
         *most = (*most).max(self.pending.len());
+        self.note_bytes();
         Ok(())
     }
 
@@ -306,6 +304,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.statistics.stored += 1;
         let most = &mut self.statistics.peak_stored;
         *most = (*most).max(self.stored.len() - self.free.len());
+        self.note_bytes();
         self.lists[list].open.push(id);
         path.parent = Some(id);
         self.jumps = 0;
@@ -383,29 +382,21 @@ impl<'a, 'o> Walk<'a, 'o> {
         live
     }
 
+    fn note_bytes(&mut self) {
+        let most = &mut self.statistics.peak_bytes;
+        *most = (*most).max(self.stored_bytes + self.pending_bytes);
+    }
+
     fn refuse(&self, path: &Path, cause: Cause) -> VerifyError {
+        let way = trail::retrace(&self.env, &self.trail.forks(path.link), path.at);
         VerifyError::on_path(
-            self.env.program,
-            self.env.maps,
+            (self.env.program, self.env.maps),
             path.at,
             cause,
             &path.state,
-            &path.trail.oldest_first(),
+            &way,
+            self.statistics,
         )
-    }
-}
-
-impl Trail {
-    fn push(&mut self, at: usize, taken: bool) {
-        self.steps[self.made % PATH_STEPS] = (at as u32, taken);
-        self.made += 1;
-    }
-
-    fn oldest_first(&self) -> Vec<(usize, bool)> {
-        (self.made.saturating_sub(PATH_STEPS)..self.made)
-            .map(|n| self.steps[n % PATH_STEPS])
-            .map(|(at, taken)| (at as usize, taken))
-            .collect()
     }
 }
 

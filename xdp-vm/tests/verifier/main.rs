@@ -196,7 +196,7 @@ fn a_refusal_explains_itself() {
         "14 are proven",
         "data + 34 > data_end",
         "R2=pkt(r=14)",
-        "instruction 4, not taken",
+        "instruction 4: if r4 > r3 goto +2: not taken",
     ] {
         assert!(unwrapped.contains(part), "no `{part}` in:\n{text}");
     }
