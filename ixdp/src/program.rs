@@ -5,7 +5,9 @@ use std::sync::Arc;
 use datapath::VmProgram;
 use xdp_vm::program::Slot;
 use xdp_vm::verifier::{self, Statistics, VerifyError};
-use xdp_vm::{Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object, Program};
+use xdp_vm::{
+    Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object, Options, Program,
+};
 
 /// A program that was verified and joined to its maps. Every queue runs it on the same maps.
 ///
@@ -23,6 +25,7 @@ use xdp_vm::{Cpu, Executable, ExecutableError, LoadError, MapError, Maps, Object
 pub struct LoadedProgram {
     executable: Arc<Executable>,
     statistics: Statistics,
+    options: Options,
 }
 
 /// Why a program cannot be run.
@@ -50,9 +53,22 @@ impl LoadedProgram {
     /// # Errors
     /// There is no such program, it or one that it may call is refused, or its maps cannot be made.
     pub fn load(object: &Object, name: Option<&str>, queues: u16) -> Result<Self, ProgramError> {
+        Self::load_with(object, name, queues, &Options::default())
+    }
+
+    /// As [`LoadedProgram::load`], for an engine of choice.
+    ///
+    /// # Errors
+    /// As there, and where this machine does not have the engine.
+    pub fn load_with(
+        object: &Object,
+        name: Option<&str>,
+        queues: u16,
+        options: &Options,
+    ) -> Result<Self, ProgramError> {
         let entry = object.program(name)?;
         let maps = Maps::create(&object.maps, queues.into())?;
-        let (executable, statistics) = build(object, entry, &maps)?;
+        let (executable, statistics) = build(object, entry, &maps, options)?;
         let mut called: Vec<&str> = object
             .maps
             .iter()
@@ -65,13 +81,36 @@ impl LoadedProgram {
         called.sort_unstable();
         called.dedup();
         for name in called {
-            let (executable, _) = build(object, object.program(Some(name))?, &maps)?;
+            let (executable, _) = build(object, object.program(Some(name))?, &maps, options)?;
             maps.link([&executable])?;
         }
         Ok(LoadedProgram {
             executable: Arc::new(executable),
             statistics,
+            options: *options,
         })
+    }
+
+    /// Verifies the program of `object`, the one that this was loaded from, with that name, and puts it
+    /// into entry `index` of the program array `map`.
+    ///
+    /// # Errors
+    /// There is no such program, it is refused, or the map is no program array or has no such entry.
+    pub fn put(
+        &self,
+        object: &Object,
+        map: &str,
+        index: u32,
+        name: &str,
+    ) -> Result<(), ProgramError> {
+        let program = object.program(Some(name))?;
+        let (executable, _) = build(object, program, self.maps(), &self.options)?;
+        Ok(self.maps().set_program(map, index, &executable)?)
+    }
+
+    /// The program as the virtual machine has it, to be run on packets in memory.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
     }
 
     /// Name of the entry function.
@@ -101,10 +140,15 @@ fn build(
     object: &Object,
     program: &Program,
     maps: &Maps,
+    options: &Options,
 ) -> Result<(Executable, Statistics), ProgramError> {
-    let verified = verifier::verify(program, &object.maps, &verifier::Config::default());
+    let config = verifier::Config {
+        kind: program.kind(),
+        ..verifier::Config::default()
+    };
+    let verified = verifier::verify(program, &object.maps, &config);
     let (verified, statistics) = verified.map_err(Box::new)?;
-    let executable = Executable::new(&verified, maps)?;
+    let executable = Executable::with_options(&verified, maps, options)?;
     log::info!(
         "program {}: {} instructions followed to verify it",
         executable.name(),

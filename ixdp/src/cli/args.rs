@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ixdp::DeviceArg;
+use ixdp::xdp_vm::{Engine, Options};
 
 use crate::cli::cpu_list::CpuList;
 use crate::cli::emu::Serve;
@@ -22,6 +23,8 @@ use crate::cli::emu::Serve;
   ixdp verify prog.o        is this program safe, and if not, why
   ixdp run prog.o --in in.pcap --verdicts -
                             what does it say about each of these packets
+  ixdp test prog.o --packets in.pcap --expect t.toml
+                            does it do what it should, maps and bytes too
 Exit codes: 0 done, 1 the job failed, 2 wrong usage."
 )]
 pub(crate) struct Cli {
@@ -40,6 +43,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Run a program on a capture, or on generated packets.
     Run(Box<Run>),
+    /// Test a program: packets of a capture in, verdicts, packets and maps compared.
+    Test(Box<Test>),
     /// Verify the programs of an object file, and explain every refusal.
     Verify(Verify),
     /// Emulated NICs for other programs.
@@ -85,6 +90,9 @@ pub(crate) struct BenchDrop {
     pub(crate) per_proto: bool,
 
     #[command(flatten)]
+    pub(crate) engine: EngineOption,
+
+    #[command(flatten)]
     pub(crate) load: LoadOptions,
 }
 
@@ -101,12 +109,17 @@ clock (bpf_ktime_get_ns) is the packet's time in the capture. Frames that no NIC
 would take (under 14 bytes, or longer than the device's limit) get the verdict
 `missed` and the reason.
 
-A map file gives contents by map, then by key: numbers, addresses, lists of
-bytes, or 0x numbers (0x bytes where the size is not 1, 2, 4 or 8):
+A map file (JSON or TOML) gives contents by map, then by key:
   {\"blocked\": {\"10.0.0.1\": 1},
-   \"ports\": [{\"key\": 8080, \"value\": [1, 0]}]}
-In a per-CPU map a list is one value a queue, and anything else is the value of
-all. --dump-maps writes the same form, and of arrays only what is not zero.")]
+   \"flows\": [{\"key\": {\"saddr\": \"10.0.0.1\", \"port\": 53}, \"value\": [1, 0]}],
+   \"globals\": {\"closed_port\": 53}}
+Structs are written by their fields, enumerations by name, numbers in network
+order (__be16, ...) as the number. Anything may be an address, a list of bytes,
+or 0x and a number (bytes, where the size is not 1, 2, 4 or 8). In a per-CPU map
+a list is one value a queue, and anything else is the value of all. A map of
+maps takes names of maps, or contents; a program array names of programs; queues
+and bloom filters lists of values. --dump-maps writes the same form, and of
+arrays only what is not zero.")]
 pub(crate) struct Run {
     /// Object file with the program, as `clang -target bpf -c` makes it.
     #[arg(value_name = "PROG.o")]
@@ -119,13 +132,16 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) prog: Option<String>,
 
-    /// Initial contents of maps, as JSON.
+    /// Initial contents of maps and variables, as JSON or TOML.
     #[arg(long, value_name = "FILE")]
     pub(crate) maps: Option<PathBuf>,
 
     /// Set a global variable (.rodata, .data, .bss) before the program is verified.
     #[arg(long, value_name = "VAR=VALUE", value_parser = variable)]
     pub(crate) set: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) engine: EngineOption,
 
     #[command(flatten)]
     pub(crate) files: RunFiles,
@@ -203,6 +219,115 @@ pub(crate) struct Verify {
     /// How to print.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ixdp test prog.o --packets in.pcap                     what it says of each packet
+  ixdp test prog.o --packets in.pcap --write-expect t.toml   record what it does
+  ixdp test prog.o --packets in.pcap --expect t.toml     does it still do that
+  ixdp test prog.o:xdp_main --packets in.pcap --maps maps.toml --expect t.toml
+
+An expectation file (TOML or JSON):
+  [[packets]]                  # one after the other, or packet = N
+  verdict = \"redirect\"         # aborted, drop, pass, tx, redirect, or a number
+  redirect = { map = \"tx_port\", key = 1 }     # or { interface = 3 }, or
+                               # { map = \"tx_port\", broadcast = true }
+  length = 60                  # bytes after the program
+  bytes = \"0x...\"              # the packet after the program, or \"same\"
+  at = { 12 = \"0x0800\" }       # bytes at places of it
+  [maps]                       # contents afterwards, as --maps has them
+  flows = [{ key = { saddr = \"10.0.0.1\", port = 53 }, value = { packets = 2 } }]
+  [globals]
+  seen = 3
+What is not named is not checked; a map that is named is compared whole (arrays:
+what is not listed must be zero). \"_\" as a value or a field is anything.
+`capture = \"FILE\"` takes the bytes of each packet from a capture.
+
+Packets lie as in the kernel's test runs: 256 bytes before them, at most 3,520
+bytes, interface 1, queue 0, one CPU. The clock is the packet's time in the
+capture, and random numbers are the same each time.
+Exit codes: 0 all is as expected, 1 it is not, or the program cannot be run,
+2 wrong usage.")]
+pub(crate) struct Test {
+    /// Object file with the program; a name may follow it.
+    #[arg(value_name = "PROG.o[:NAME]")]
+    pub(crate) object: PathBuf,
+
+    /// Capture (pcap or pcapng) whose packets the program gets.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) packets: PathBuf,
+
+    /// Name of the program, where the object holds several.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prog: Option<String>,
+
+    /// Contents of maps and variables before the first packet, as JSON or TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) maps: Option<PathBuf>,
+
+    /// What is expected, as TOML or JSON. Without it, every verdict is printed.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect: Option<PathBuf>,
+
+    /// Write what the program did as an expectation (.toml or .json).
+    #[arg(long, value_name = "FILE", conflicts_with = "expect")]
+    pub(crate) write_expect: Option<PathBuf>,
+
+    /// Set a global variable (.rodata, .data, .bss) before the program is verified.
+    #[arg(long, value_name = "VAR=VALUE", value_parser = variable)]
+    pub(crate) set: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) engine: EngineOption,
+
+    /// Interface that packets come in by (ctx->ingress_ifindex).
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) ifindex: u32,
+
+    /// Receive queue that packets come in by (ctx->rx_queue_index).
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) queue: u32,
+
+    /// Print what bpf_trace_printk says, to stderr.
+    #[arg(long)]
+    pub(crate) trace: bool,
+
+    /// How to print; json is one object a line.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EngineOption {
+    /// What runs the program; auto is the JIT where it can.
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
+    engine: EngineName,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// A loop over decoded instructions.
+    Interpreter,
+    /// Machine code; an error where this machine has none.
+    Jit,
+    /// The JIT where it can, else the interpreter.
+    #[default]
+    Auto,
+}
+
+impl EngineOption {
+    /// For making an executable.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            engine: match self.engine {
+                EngineName::Interpreter => Engine::Interpreter,
+                EngineName::Jit => Engine::Jit,
+                EngineName::Auto => Engine::Auto,
+            },
+            ..Options::default()
+        }
+    }
 }
 
 #[derive(Debug, Args)]

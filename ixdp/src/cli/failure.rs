@@ -42,6 +42,14 @@ impl Failure {
         }
     }
 
+    /// The failure, as one of using a file.
+    pub(crate) fn of_file(self, action: &'static str, path: &Path) -> Self {
+        match self {
+            Failure::Job(error) => file::<Box<dyn Error + Send + Sync>>(action, path)(error).into(),
+            other => other,
+        }
+    }
+
     /// Prints the failure to stderr, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {

@@ -1,31 +1,62 @@
-//! Contents of maps as JSON: what `--maps` reads and `--dump-maps` writes.
+//! Contents of maps in files: what `--maps` reads and `--dump-maps` writes, as JSON or as TOML.
 //!
 //! ```json
 //! {"blocked": {"10.0.0.1": 1},
-//!  "ports":   [{"key": 8080, "value": [1, 0]}]}
+//!  "flows":   [{"key": {"saddr": "10.0.0.1", "port": 53}, "value": {"packets": 2}}],
+//!  "globals": {"closed_port": 53}}
 //! ```
-//! Keys and values are sized by the map. A number, or a string with one (`"17"`, `"0x1f90"`), is in
-//! the machine's byte order and for sizes of 1, 2, 4 and 8 bytes; an address (IPv4, IPv6, Ethernet)
-//! is in network order; `"0x..."` for any other size, and a list of bytes, are memory as it lies
-//! there. In a per-CPU map a list is one value a CPU, and anything else is every CPU's.
+//! Keys and values are written as `fields` has it. In a per-CPU map a list is one value a CPU, and
+//! anything else is every CPU's. A map of maps holds names of maps, or the contents of new ones; a
+//! program array the names of programs; queues, stacks and bloom filters are lists of values.
+//! `globals` are variables of `.data`, `.rodata` and `.bss`, by name.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
-use driver_core::MacAddr;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Number, Value, json};
-use xdp_vm::{MapError, MapSpec};
+use serde_json::{Value, json};
+use xdp_vm::{LoadError, MapError, MapKind, MapSpec};
+
+use crate::cli::fields::{Cell, FieldError, Form, encode, memory, render as show};
+
+/// What a file says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) maps: Vec<MapContents>,
+    /// Variables by name, with their bytes.
+    pub(crate) globals: Vec<(String, Cell)>,
+}
 
 /// What a file says of one map.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Contents {
+pub(crate) struct MapContents {
     /// Index of the map in its object.
     pub(crate) map: usize,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) items: Items,
+}
+
+/// What a map holds, by its kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Items {
+    /// Values under keys.
+    Entries(Vec<Entry>),
+    /// Values without keys, in their order: of queues, stacks, bloom filters, ring buffers.
+    Values(Vec<Cell>),
+    /// Maps under keys.
+    Inner(Vec<(Vec<u8>, Inner)>),
+    /// Programs by name.
+    Programs(Vec<(u32, String)>),
+}
+
+/// An entry of a map of maps.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inner {
+    /// A map of the object.
+    Named(String),
+    /// One of its own.
+    Own(Vec<Entry>),
 }
 
 /// One entry of a map.
@@ -33,14 +64,40 @@ pub(crate) struct Contents {
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     /// One value, or in a per-CPU map one a CPU.
-    pub(crate) values: Vec<Vec<u8>>,
+    pub(crate) values: Vec<Cell>,
 }
+
+/// The name under which variables are.
+pub(crate) const GLOBALS: &str = "globals";
 
 /// Why a map file does not fit the object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MapsFileError {
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("not TOML: {0}")]
+    Toml(#[from] toml::de::Error),
+    #[error("not text: {0}")]
+    Text(#[from] std::str::Utf8Error),
+    #[error("`globals` is not an object of variables and their values")]
+    NotGlobals,
+    #[error("{0}")]
+    NoVariable(Box<LoadError>),
+    #[error("variable {name}: {source}")]
+    Variable {
+        name: String,
+        source: Box<FieldError>,
+    },
+    #[error("map {map}: `_` stands for anything and is for expectations only")]
+    Anything { map: String },
+    #[error("map {map}: write a list of values, as in [1, 2]")]
+    NotValues { map: String },
+    #[error("map {map}, key {key}: write the name of {what}")]
+    NotName {
+        map: String,
+        key: String,
+        what: &'static str,
+    },
     #[error("not an object of maps; write {{\"map\": {{\"key\": value}}}}")]
     NotAnObject,
     #[error("the object has no map `{map}`; it has {}", list(known))]
@@ -53,13 +110,13 @@ pub(crate) enum MapsFileError {
     Key {
         map: String,
         key: String,
-        source: FieldError,
+        source: Box<FieldError>,
     },
     #[error("map {map}, value of key {key}: {source}")]
     Value {
         map: String,
         key: String,
-        source: FieldError,
+        source: Box<FieldError>,
     },
     #[error("map {map}, key {key} is there twice")]
     Twice { map: String, key: String },
@@ -80,28 +137,6 @@ pub(crate) enum MapsFileError {
     },
 }
 
-/// Why a key or a value does not fit its size.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FieldError {
-    #[error("{number} does not fit {size} bytes")]
-    Range { number: String, size: usize },
-    #[error("a number is 1, 2, 4 or 8 bytes, and {size} are needed; write a list of bytes")]
-    NumberSize { size: usize },
-    #[error("{given} bytes are given, and {size} needed")]
-    Length { given: usize, size: usize },
-    #[error("{text} is a {what} of {given} bytes, and {size} are needed")]
-    Address {
-        text: String,
-        what: &'static str,
-        given: usize,
-        size: usize,
-    },
-    #[error("a list of bytes has numbers from 0 to 255 only, not {0}")]
-    Byte(String),
-    #[error("{0} is no whole number, address, 0x number, or list of bytes")]
-    Kind(String),
-}
-
 fn list(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
@@ -112,16 +147,16 @@ fn list(names: &[String]) -> String {
 /// What a map says of an entry that it does not take.
 pub(crate) fn refused(spec: &MapSpec, key: &[u8], source: MapError) -> MapsFileError {
     MapsFileError::Refused {
-        key: show(key).to_string(),
+        key: show(key, key_form(spec)).to_string(),
         entries: spec.max_entries,
         source,
     }
 }
 
 /// A part of the file. An object keeps members that are there twice, which [`Value`] would lose.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Part<V> {
+pub(crate) enum Part<V> {
     #[serde(
         bound(deserialize = "V: Deserialize<'de>"),
         deserialize_with = "members"
@@ -152,35 +187,122 @@ fn members<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     from.deserialize_map(Members(PhantomData))
 }
 
+/// The parts of a file: of JSON where it starts with a brace or bracket, else of TOML.
+pub(crate) fn document<T: for<'de> Deserialize<'de>>(text: &[u8]) -> Result<T, MapsFileError> {
+    let first = text.iter().find(|b| !b.is_ascii_whitespace());
+    // A list or a table's head: TOML has the latter at the start of a line of its own.
+    let is_json = match first {
+        Some(b'{') => true,
+        Some(b'[') => serde_json::from_slice::<Value>(text).is_ok(),
+        _ => false,
+    };
+    Ok(match is_json {
+        true => serde_json::from_slice(text)?,
+        false => toml::from_str(std::str::from_utf8(text)?)?,
+    })
+}
+
 /// Reads a map file against the maps of an object. Nothing of it is kept where one thing is wrong.
 pub(crate) fn parse(
     text: &[u8],
     specs: &[MapSpec],
     cpus: usize,
-) -> Result<Vec<Contents>, MapsFileError> {
-    let Part::Members(maps) = serde_json::from_slice::<Part<Part<Value>>>(text)? else {
+) -> Result<Contents, MapsFileError> {
+    read(document(text)?, specs, cpus)
+}
+
+/// A file's parts before it is known what they should be.
+pub(crate) type Parts = Part<Part<Value>>;
+
+/// As [`parse`], of what was taken from its file.
+pub(crate) fn read(
+    parts: Parts,
+    specs: &[MapSpec],
+    cpus: usize,
+) -> Result<Contents, MapsFileError> {
+    let Part::Members(maps) = parts else {
         return Err(MapsFileError::NotAnObject);
     };
+    let mut contents = Contents::default();
     let mut seen = HashSet::new();
-    maps.into_iter()
-        .map(|(name, entries)| {
-            if !seen.insert(name.clone()) {
-                return Err(MapsFileError::MapTwice { map: name });
+    for (name, items) in maps {
+        if !seen.insert(name.clone()) {
+            return Err(MapsFileError::MapTwice { map: name });
+        }
+        let Some(map) = specs.iter().position(|s| s.name == name) else {
+            if name == GLOBALS {
+                contents.globals = globals(items, specs)?;
+                continue;
             }
-            let map = specs.iter().position(|s| s.name == name);
-            let map = map.ok_or_else(|| MapsFileError::NoSuchMap {
+            return Err(MapsFileError::NoSuchMap {
                 map: name,
                 known: specs.iter().map(|s| s.name.clone()).collect(),
-            })?;
-            let entries = Reader {
-                spec: &specs[map],
-                cpus,
-                seen: HashSet::new(),
+            });
+        };
+        let items = Reader::new(&specs[map], cpus).items(items)?;
+        contents.maps.push(MapContents { map, items });
+    }
+    Ok(contents)
+}
+
+/// The variables of `globals`.
+fn globals(items: Part<Value>, specs: &[MapSpec]) -> Result<Vec<(String, Cell)>, MapsFileError> {
+    let Part::Members(members) = items else {
+        return Err(MapsFileError::NotGlobals);
+    };
+    let mut globals = Vec::new();
+    for (name, value) in members {
+        let mut variables = specs.iter().flat_map(|s| &s.variables);
+        let Some(variable) = variables.find(|v| v.name == name) else {
+            let near = None;
+            let unknown = LoadError::UnknownVariable { name, near };
+            return Err(MapsFileError::NoVariable(unknown.into()));
+        };
+        let form = Form {
+            size: variable.size as usize,
+            of: variable.of.as_ref(),
+        };
+        match encode(&value, form) {
+            Ok(cell) => globals.push((name, cell)),
+            Err(source) => {
+                let source = source.into();
+                return Err(MapsFileError::Variable { name, source });
             }
-            .entries(entries)?;
-            Ok(Contents { map, entries })
-        })
-        .collect()
+        }
+    }
+    Ok(globals)
+}
+
+/// What the keys of a map are.
+pub(crate) fn key_form(spec: &MapSpec) -> Form<'_> {
+    Form {
+        size: spec.key_size as usize,
+        of: spec.key.as_ref(),
+    }
+}
+
+/// What the values of a map are; records of events are bytes of any length, for which the size is 0.
+pub(crate) fn value_form(spec: &MapSpec) -> Form<'_> {
+    match is_of_records(spec) {
+        true => Form { size: 0, of: None },
+        false => Form {
+            size: spec.value_size as usize,
+            of: spec.value.as_ref(),
+        },
+    }
+}
+
+fn is_of_records(spec: &MapSpec) -> bool {
+    matches!(spec.kind, MapKind::Ringbuf | MapKind::PerfEventArray)
+}
+
+/// A record of an event, whose length is its own.
+fn record(value: &Value) -> Result<Cell, FieldError> {
+    let text = value.as_str().and_then(|text| text.strip_prefix("0x"));
+    let bytes = text.and_then(memory);
+    bytes
+        .map(Cell::whole)
+        .ok_or_else(|| FieldError::Kind(value.to_string()))
 }
 
 /// Reads the entries of one map.
@@ -190,10 +312,95 @@ struct Reader<'a> {
     seen: HashSet<Vec<u8>>,
 }
 
-impl Reader<'_> {
-    fn entries(&mut self, entries: Part<Value>) -> Result<Vec<Entry>, MapsFileError> {
+impl<'a> Reader<'a> {
+    fn new(spec: &'a MapSpec, cpus: usize) -> Self {
+        Reader {
+            spec,
+            cpus,
+            seen: HashSet::new(),
+        }
+    }
+
+    fn items(&mut self, items: Part<Value>) -> Result<Items, MapsFileError> {
         let map = || self.spec.name.clone();
-        let pairs: Vec<(Value, Value)> = match entries {
+        match self.spec.kind {
+            MapKind::Queue
+            | MapKind::Stack
+            | MapKind::BloomFilter
+            | MapKind::Ringbuf
+            | MapKind::PerfEventArray => {
+                let values =
+                    values(items).ok_or_else(|| MapsFileError::NotValues { map: map() })?;
+                let read = |value| match is_of_records(self.spec) {
+                    true => record(value),
+                    false => encode(value, value_form(self.spec)),
+                };
+                let cells = values.iter().map(read).collect::<Result<_, _>>();
+                cells
+                    .map(Items::Values)
+                    .map_err(|source| MapsFileError::Value {
+                        map: map(),
+                        key: "none".to_owned(),
+                        source: source.into(),
+                    })
+            }
+            MapKind::ProgArray => {
+                let pairs = self.pairs(items)?;
+                let programs = pairs.into_iter().map(|(key, value)| {
+                    let (shown, key) = self.key(&key)?;
+                    let index = key.first_chunk().copied().map_or(0, u32::from_le_bytes);
+                    match value {
+                        Value::String(name) => Ok((index, name)),
+                        _ => Err(MapsFileError::NotName {
+                            map: self.spec.name.clone(),
+                            key: shown,
+                            what: "a program",
+                        }),
+                    }
+                });
+                programs.collect::<Result<_, _>>().map(Items::Programs)
+            }
+            MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
+                let pairs = self.pairs(items)?;
+                let inner = pairs.into_iter().map(|(key, value)| {
+                    let (_, key) = self.key(&key)?;
+                    Ok((key, self.inner(value)?))
+                });
+                inner.collect::<Result<_, _>>().map(Items::Inner)
+            }
+            _ => self.entries(items).map(Items::Entries),
+        }
+    }
+
+    /// A map that a map of maps holds.
+    fn inner(&self, value: Value) -> Result<Inner, MapsFileError> {
+        let inner = self.spec.inner.as_deref();
+        Ok(match (value, inner) {
+            (Value::String(name), _) => Inner::Named(name),
+            (contents, Some(inner)) => {
+                // What is there twice was lost when the outer entry was read.
+                let contents = match contents {
+                    Value::Object(members) => Part::Members(members.into_iter().collect()),
+                    other => Part::Other(other),
+                };
+                Inner::Own(Reader::new(inner, self.cpus).entries(contents)?)
+            }
+            (_, None) => {
+                return Err(MapsFileError::NotEntries {
+                    map: self.spec.name.clone(),
+                });
+            }
+        })
+    }
+
+    fn entries(&mut self, entries: Part<Value>) -> Result<Vec<Entry>, MapsFileError> {
+        let pairs = self.pairs(entries)?;
+        pairs.into_iter().map(|(k, v)| self.entry(k, v)).collect()
+    }
+
+    fn pairs(&self, entries: Part<Value>) -> Result<Vec<(Value, Value)>, MapsFileError> {
+        let map = || self.spec.name.clone();
+        Ok(match entries {
             Part::Members(pairs) => pairs
                 .into_iter()
                 .map(|(k, v)| (Value::String(k), v))
@@ -203,34 +410,42 @@ impl Reader<'_> {
                 .map(|item| pair(item).ok_or_else(|| MapsFileError::NotEntries { map: map() }))
                 .collect::<Result<_, _>>()?,
             Part::Other(_) => return Err(MapsFileError::NotEntries { map: map() }),
+        })
+    }
+
+    /// A key as it is shown, and its bytes.
+    fn key(&self, key: &Value) -> Result<(String, Vec<u8>), MapsFileError> {
+        let shown = match key {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
         };
-        pairs.into_iter().map(|(k, v)| self.entry(k, v)).collect()
+        match encode(key, key_form(self.spec)) {
+            Ok(cell) if cell.is_whole() => Ok((shown, cell.bytes)),
+            Ok(_) => Err(MapsFileError::Anything {
+                map: self.spec.name.clone(),
+            }),
+            Err(source) => Err(MapsFileError::Key {
+                map: self.spec.name.clone(),
+                key: shown,
+                source: source.into(),
+            }),
+        }
     }
 
     fn entry(&mut self, key: Value, value: Value) -> Result<Entry, MapsFileError> {
         let map = || self.spec.name.clone();
-        let shown = match &key {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let bytes =
-            field(&key, self.spec.key_size as usize).map_err(|source| MapsFileError::Key {
-                map: map(),
-                key: shown.clone(),
-                source,
-            })?;
+        let (shown, bytes) = self.key(&key)?;
         if !self.seen.insert(bytes.clone()) {
             return Err(MapsFileError::Twice {
                 map: map(),
                 key: shown,
             });
         }
-        let size = self.spec.value_size as usize;
         let read = |value: &Value| {
-            field(value, size).map_err(|source| MapsFileError::Value {
+            encode(value, value_form(self.spec)).map_err(|source| MapsFileError::Value {
                 map: map(),
                 key: shown.clone(),
-                source,
+                source: source.into(),
             })
         };
         let values = match (self.spec.kind.is_percpu(), &value) {
@@ -250,6 +465,14 @@ impl Reader<'_> {
     }
 }
 
+/// The elements of a list.
+fn values(items: Part<Value>) -> Option<Vec<Value>> {
+    match items {
+        Part::Other(Value::Array(items)) => Some(items),
+        _ => None,
+    }
+}
+
 /// The two members of `{"key": .., "value": ..}`, and no other.
 fn pair(item: Value) -> Option<(Value, Value)> {
     let Value::Object(mut members) = item else {
@@ -260,119 +483,12 @@ fn pair(item: Value) -> Option<(Value, Value)> {
     members.is_empty().then_some((key, value))
 }
 
-/// The bytes of a key or value of `size` bytes.
-fn field(value: &Value, size: usize) -> Result<Vec<u8>, FieldError> {
-    match value {
-        Value::Bool(b) => number(i128::from(*b), size),
-        Value::Number(n) => number(whole(n).ok_or_else(|| kind(value))?, size),
-        Value::String(text) => from_text(text.trim(), size),
-        Value::Array(items) => {
-            let bytes = items.iter().map(|item| {
-                let byte = item.as_u64().and_then(|b| u8::try_from(b).ok());
-                byte.ok_or_else(|| FieldError::Byte(item.to_string()))
-            });
-            sized(bytes.collect::<Result<_, _>>()?, size)
-        }
-        _ => Err(kind(value)),
-    }
-}
-
-fn kind(value: &Value) -> FieldError {
-    FieldError::Kind(value.to_string())
-}
-
-fn whole(n: &Number) -> Option<i128> {
-    let signed = n.as_i64().map(i128::from);
-    signed.or_else(|| n.as_u64().map(i128::from))
-}
-
-fn from_text(text: &str, size: usize) -> Result<Vec<u8>, FieldError> {
-    let wrong = || FieldError::Kind(format!("{text:?}"));
-    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        if !matches!(size, 1 | 2 | 4 | 8) {
-            return sized(memory(digits).ok_or_else(wrong)?, size);
-        }
-        let value = i128::from_str_radix(digits, 16).unwrap_or(i128::MAX);
-        return number(value, size);
-    }
-    let address = |bytes: &[u8], what| match bytes.len() == size {
-        true => Ok(bytes.to_vec()),
-        false => Err(FieldError::Address {
-            text: text.to_owned(),
-            what,
-            given: bytes.len(),
-            size,
-        }),
-    };
-    if let Ok(ip) = text.parse::<Ipv4Addr>() {
-        return address(&ip.octets(), "IPv4 address");
-    }
-    if let Ok(mac) = text.parse::<MacAddr>() {
-        return address(&mac.0, "Ethernet address");
-    }
-    if let Ok(ip) = text.parse::<Ipv6Addr>() {
-        return address(&ip.octets(), "IPv6 address");
-    }
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    number(text.parse().unwrap_or(i128::MAX), size)
-}
-
-/// A number in the machine's byte order, two's complement where negative.
-fn number(value: i128, size: usize) -> Result<Vec<u8>, FieldError> {
-    if !matches!(size, 1 | 2 | 4 | 8) {
-        return Err(FieldError::NumberSize { size });
-    }
-    let bits = 8 * size as u32;
-    if value >= 1 << bits || value < -(1 << (bits - 1)) {
-        return Err(FieldError::Range {
-            number: value.to_string(),
-            size,
-        });
-    }
-    // eBPF programs here are little-endian, and so are the machines that run them.
-    Ok(value.to_le_bytes()[..size].to_vec())
-}
-
-/// Bytes as they lie in memory, two hexadecimal digits each.
-fn memory(digits: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    let bytes = pairs.iter().map(|pair| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(pair, 16).ok()
-    });
-    rest.is_empty().then(|| bytes.collect())?
-}
-
-fn sized(bytes: Vec<u8>, size: usize) -> Result<Vec<u8>, FieldError> {
-    match bytes.len() == size {
-        true => Ok(bytes),
-        false => Err(FieldError::Length {
-            given: bytes.len(),
-            size,
-        }),
-    }
-}
-
 /// Writes the contents of maps in the form that [`parse`] reads, one map a line.
 pub(crate) fn render<'a>(maps: impl Iterator<Item = (&'a MapSpec, Vec<Entry>)>) -> String {
     let lines: Vec<String> = maps
         .map(|(spec, entries)| {
-            let entries = entries.iter().map(|entry| {
-                let values: Vec<Value> = entry.values.iter().map(|v| show(v)).collect();
-                let value = match spec.kind.is_percpu() {
-                    true => Value::Array(values),
-                    false => values.into_iter().next().unwrap_or_default(),
-                };
-                json!({"key": show(&entry.key), "value": value})
-            });
             let name = Value::String(spec.name.clone());
-            format!("{name}: {}", Value::Array(entries.collect()))
+            format!("{name}: {}", tell(spec, &entries))
         })
         .collect();
     match lines.is_empty() {
@@ -381,15 +497,17 @@ pub(crate) fn render<'a>(maps: impl Iterator<Item = (&'a MapSpec, Vec<Entry>)>) 
     }
 }
 
-/// A number where the size allows one, else memory in hexadecimal.
-fn show(bytes: &[u8]) -> Value {
-    if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
-        let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        return Value::String(format!("0x{digits}"));
-    }
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word).into()
+/// The entries of one map.
+pub(crate) fn tell(spec: &MapSpec, entries: &[Entry]) -> Value {
+    let entries = entries.iter().map(|entry| {
+        let value = |cell: &Cell| show(&cell.bytes, value_form(spec));
+        let value = match (spec.kind.is_percpu(), &entry.values[..]) {
+            (false, [one, ..]) => value(one),
+            (_, values) => Value::Array(values.iter().map(value).collect()),
+        };
+        json!({"key": show(&entry.key, key_form(spec)), "value": value})
+    });
+    Value::Array(entries.collect())
 }
 
 #[cfg(test)]
@@ -414,14 +532,17 @@ mod tests {
 
     fn read(text: &str, spec: MapSpec) -> Result<Vec<Entry>, String> {
         let mut all = parse(text.as_bytes(), &[spec], 2).map_err(|e| e.to_string())?;
-        assert_eq!((all.len(), all[0].map), (1, 0));
-        Ok(all.remove(0).entries)
+        assert_eq!((all.maps.len(), all.maps[0].map), (1, 0));
+        match all.maps.remove(0).items {
+            Items::Entries(entries) => Ok(entries),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn entry(key: &[u8], values: &[&[u8]]) -> Entry {
         Entry {
             key: key.to_vec(),
-            values: values.iter().map(|v| v.to_vec()).collect(),
+            values: values.iter().map(|v| Cell::whole(v.to_vec())).collect(),
         }
     }
 
@@ -533,10 +654,13 @@ mod tests {
         let each = vec![entry(&[7, 0], &[&[1, 2, 3], &[0, 0, 0]])];
         let text = render(maps.iter().zip([plain, each]));
         let back = parse(text.as_bytes(), &maps, 2).unwrap();
-        assert_eq!(back.len(), 2);
+        assert_eq!(back.maps.len(), 2);
         let again = |name: &str| {
-            let found = back.iter().find(|c| maps[c.map].name == name).unwrap();
-            found.entries[0].clone()
+            let found = back.maps.iter().find(|c| maps[c.map].name == name);
+            match &found.unwrap().items {
+                Items::Entries(entries) => entries[0].clone(),
+                other => panic!("{other:?}"),
+            }
         };
         assert_eq!(again("plain"), entry(&[1, 2, 3, 4, 5, 6], &[&[255; 8]]));
         assert_eq!(again("each"), entry(&[7, 0], &[&[1, 2, 3], &[0, 0, 0]]));

@@ -2,9 +2,11 @@
 
 mod args;
 mod bench;
+mod contents;
 mod cpu_list;
 mod emu;
 mod failure;
+mod fields;
 mod files;
 mod interrupt;
 mod load;
@@ -13,6 +15,7 @@ mod object;
 mod output;
 mod run;
 mod summary;
+mod test;
 mod threads;
 mod verify;
 
@@ -40,6 +43,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(Bench::Drop(args)) => bench::drop(args),
         Command::Emu(Emu::Serve(args)) => emu::serve(args),
         Command::Run(args) => run::run(args),
+        Command::Test(args) => test::test(args),
         Command::Verify(args) => verify::verify(args),
     };
     match result {

@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use datapath::{Program, SkipProgram, VmProgram};
 use emulated_nic::wires::{CaptureError, CaptureFile, CaptureSummary, CaptureWriter};
-use ixdp::xdp_vm::{Clock, Update};
+use ixdp::xdp_vm::Clock;
 use ixdp::{Impairments, LoadedProgram, Outcome, Replay, Report, SessionConfig};
 use serde::Serialize;
 
 use crate::cli::args::{Format, Run};
+use crate::cli::contents;
 use crate::cli::failure::{Failure, FileError, file, read};
 use crate::cli::files::{OutFile, capture_format, check_paths};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::load::{self, Load};
-use crate::cli::maps_file::{self, Entry};
+use crate::cli::maps_file;
 use crate::cli::object::{read_object, set_variables};
 use crate::cli::output::{Output, complain, stdout_failed, thousands};
 use crate::cli::summary;
@@ -101,22 +102,19 @@ fn check_device(args: &Run) -> Result<(), Failure> {
 fn load_program(args: &Run) -> Result<LoadedProgram, Failure> {
     let mut object = read_object(&args.object)?;
     set_variables(&mut object, &args.object, &args.set)?;
-    let program = LoadedProgram::load(&object, args.prog.as_deref(), args.device.queues);
+    let queues = args.device.queues;
+    let contents = args.maps.as_deref().map(|path| {
+        let contents = maps_file::parse(&read(path)?, &object.maps, queues.into());
+        contents.map_err(file("use the contents of maps in", path))
+    });
+    let contents = contents.transpose()?.unwrap_or_default();
+    contents::set_globals(&mut object, &contents)?;
+    let options = args.engine.options();
+    let program = LoadedProgram::load_with(&object, args.prog.as_deref(), queues, &options);
     let program = program.map_err(file("run a program of", &args.object))?;
     if let Some(path) = &args.maps {
-        let contents = maps_file::parse(&read(path)?, &object.maps, args.device.queues.into());
-        for map in contents.map_err(file("use the contents of maps in", path))? {
-            for Entry { key, values } in &map.entries {
-                let values: Vec<&[u8]> = values.iter().map(|v| &v[..]).collect();
-                let Some(there) = program.maps().at(map.map) else {
-                    continue;
-                };
-                there
-                    .update_percpu(key, &values, Update::Any)
-                    .map_err(|source| maps_file::refused(there.spec(), key, source))
-                    .map_err(file("use the contents of maps in", path))?;
-            }
-        }
+        contents::fill(&program, &object, &contents)
+            .map_err(|failure| failure.of_file("use the contents of maps in", path))?;
     }
     Ok(program)
 }
@@ -374,23 +372,7 @@ fn unwritten(path: &Path) -> impl Fn(CaptureError) -> FileError {
 fn dump_maps(program: &LoadedProgram, out: &mut OutFile) -> Result<(), Failure> {
     let mut maps = Vec::new();
     for map in program.maps().iter().filter(|m| m.is_open()) {
-        let mut entries = Vec::new();
-        for key in map.keys() {
-            let values = match map.spec().kind.is_percpu() {
-                true => map.lookup_percpu(&key)?,
-                false => map.lookup(&key)?.map(|value| vec![value]),
-            };
-            let is_array = map.spec().kind.is_array();
-            if let Some(values) = values
-                && !(is_array && values.iter().flatten().all(|b| *b == 0))
-            {
-                entries.push(Entry { key, values });
-            }
-        }
-        if !map.spec().kind.is_array() {
-            entries.sort_by(|a, b| a.key.cmp(&b.key));
-        }
-        maps.push((map.spec(), entries));
+        maps.push((map.spec(), contents::entries(map)?));
     }
     let text = maps_file::render(maps.into_iter());
     let path = out.path().to_owned();
