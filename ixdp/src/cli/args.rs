@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Measure one thing at full speed.
     #[command(subcommand)]
     Bench(Bench),
+    /// Look at the programs of an object file.
+    #[command(subcommand)]
+    Prog(Prog),
     /// Run a program on a capture, or on generated packets.
     Run(Box<Run>),
     /// Test a program: packets of a capture in, verdicts, packets and maps compared.
@@ -56,6 +59,46 @@ pub(crate) enum Command {
 pub(crate) enum Emu {
     /// Serve an emulated NIC on a socket, to QEMU or any other vfio-user client.
     Serve(Box<Serve>),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Prog {
+    /// List programs, maps, variables, and instructions beside their source lines.
+    Show(ProgShow),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ixdp prog show prog.o             programs, maps and variables
+  ixdp prog show prog.o:xdp_main    the instructions of a program
+  ixdp prog show prog.o --insns     and of all programs
+  ixdp prog show prog.o:xdp_main --jit | less
+                                    and the machine code of each instruction")]
+pub(crate) struct ProgShow {
+    /// Object file; a program's name may follow it.
+    #[arg(value_name = "PROG.o[:NAME]")]
+    pub(crate) object: PathBuf,
+
+    /// Show the instructions of this program.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prog: Option<String>,
+
+    /// Show instructions of all programs.
+    #[arg(long)]
+    pub(crate) insns: bool,
+
+    /// Show the machine code that each instruction is compiled to, in hexadecimal; the program has to
+    /// pass the verifier.
+    #[arg(long)]
+    pub(crate) jit: bool,
+
+    /// Set a global variable (.rodata, .data, .bss) first.
+    #[arg(long, value_name = "VAR=VALUE", value_parser = variable)]
+    pub(crate) set: Vec<(String, String)>,
+
+    /// How to print; json is one object a line.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Subcommand)]

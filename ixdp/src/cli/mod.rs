@@ -14,6 +14,7 @@ mod maps_file;
 mod object;
 mod output;
 mod run;
+mod show;
 mod summary;
 mod test;
 mod threads;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Bench, Cli, Command, Emu};
+use args::{Bench, Cli, Command, Emu, Prog};
 use failure::Failure;
 
 /// Does what the command line asks for.
@@ -42,6 +43,7 @@ pub(crate) fn main() -> ExitCode {
     let result: Result<(), Failure> = match &cli.command {
         Command::Bench(Bench::Drop(args)) => bench::drop(args),
         Command::Emu(Emu::Serve(args)) => emu::serve(args),
+        Command::Prog(Prog::Show(args)) => show::show(args),
         Command::Run(args) => run::run(args),
         Command::Test(args) => test::test(args),
         Command::Verify(args) => verify::verify(args),
