@@ -46,6 +46,8 @@ pub enum Arg {
     SizeOrZero,
     /// Bytes of the record that the call reserves: a number known when the program is verified.
     RecordSize,
+    /// A spin lock in a map value.
+    Lock,
     /// A record of a ring buffer as it was reserved; the call takes it away from the program.
     Record,
 }
@@ -128,6 +130,10 @@ const TARGETS: &[MapKind] = &[
 ];
 const QUEUES: &[MapKind] = &[MapKind::Queue, MapKind::Stack];
 const QUEUES_AND_BLOOM: &[MapKind] = &[MapKind::Queue, MapKind::Stack, MapKind::BloomFilter];
+
+/// The two that the verifier tells apart by their effect.
+pub(crate) const SPIN_LOCK: u32 = 93;
+pub(crate) const SPIN_UNLOCK: u32 = 94;
 
 /// The helpers that there are, ascending by number.
 pub const CONTRACTS: &[Contract] = &[
@@ -220,6 +226,8 @@ pub const CONTRACTS: &[Contract] = &[
         .on(QUEUES)
         .changes_map(),
     row(89, "bpf_map_peek_elem", &[Arg::Map, Arg::MapValueOut]).on(QUEUES_AND_BLOOM),
+    row(SPIN_LOCK, "bpf_spin_lock", &[Arg::Lock]).gives(Ret::Nothing),
+    row(SPIN_UNLOCK, "bpf_spin_unlock", &[Arg::Lock]).gives(Ret::Nothing),
     row(
         105,
         "bpf_strtol",

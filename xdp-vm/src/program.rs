@@ -219,6 +219,9 @@ pub struct MapSpec {
     pub key: Option<Type>,
     /// What its values are, likewise.
     pub value: Option<Type>,
+    /// First byte of the `struct bpf_spin_lock` in a value, where there is one: of arrays and hashes
+    /// alone.
+    pub spin_lock: Option<u32>,
 }
 
 /// What an object puts into an entry of a map.

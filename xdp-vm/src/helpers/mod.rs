@@ -4,6 +4,7 @@
 
 mod csum;
 mod events;
+mod lock;
 pub(crate) mod maps;
 pub(crate) mod metadata;
 mod network;
@@ -67,6 +68,8 @@ pub(crate) fn helper(id: u32) -> Option<Helper> {
         87 => maps::push_elem,
         88 => maps::pop_elem,
         89 => maps::peek_elem,
+        93 => lock::spin_lock,
+        94 => lock::spin_unlock,
         105 => text::strtol,
         106 => text::strtoul,
         118 => time::jiffies64,

@@ -40,6 +40,7 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
     }
     let mut kind = 0;
     let (mut extra, mut pinned) = (0, false);
+    let mut spin_lock = None;
     let (mut values, mut inner) = (None, None);
     let (mut key, mut value) = (None, None);
     let mut fields = [0u32; 4];
@@ -63,6 +64,7 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
             "value" => {
                 *value_size = size()?;
                 value = shape::behind(btf, member.of);
+                spin_lock = lock_in(btf, member.of).map_err(&fail)?;
             }
             "max_entries" => *max_entries = number()?,
             "map_flags" => *flags = number()?,
@@ -84,6 +86,7 @@ fn definition(btf: &Btf, id: u32, name: &str, outer: bool) -> Result<Definition,
     spec.pinned = pinned;
     spec.key = key;
     spec.value = value;
+    spec.spin_lock = spin_lock;
     if spec.kind.is_of_maps() {
         spec.inner = inner.map(Box::new);
     }
@@ -181,6 +184,43 @@ fn size_behind(btf: &Btf, id: u32) -> Option<u32> {
     match btf.plain(id)?.kind {
         Kind::Pointer { to } => btf.size_of(to),
         _ => None,
+    }
+}
+
+/// First byte of the spin lock in the struct that field `id` points to, in it or in a struct within.
+fn lock_in(btf: &Btf, id: u32) -> Result<Option<u32>, String> {
+    let Some(Kind::Pointer { to }) = btf.plain(id).map(|t| &t.kind) else {
+        return Ok(None);
+    };
+    let mut locks = Vec::new();
+    let mut left = MAX_MEMBERS;
+    find_locks(btf, *to, 0, &mut left, &mut locks);
+    match locks[..] {
+        [] => Ok(None),
+        [lock] => Ok(Some(lock)),
+        _ => Err("its values have more than one spin lock".to_owned()),
+    }
+}
+
+/// Members looked at for a lock, all structs together: far more are an attack.
+const MAX_MEMBERS: usize = 4096;
+
+fn find_locks(btf: &Btf, id: u32, at: u32, left: &mut usize, locks: &mut Vec<u32>) {
+    let Some(plain) = btf.plain(id) else { return };
+    let Kind::Composite { members, .. } = &plain.kind else {
+        return;
+    };
+    if btf.string(plain.name) == "bpf_spin_lock" {
+        locks.push(at);
+        return;
+    }
+    for member in members {
+        let Some(fewer) = left.checked_sub(1) else {
+            return;
+        };
+        *left = fewer;
+        let at = at.saturating_add((member.offset & 0xff_ffff) / 8);
+        find_locks(btf, member.of, at, left, locks);
     }
 }
 

@@ -262,6 +262,15 @@ fn check_sizes(spec: &MapSpec) -> Result<(), String> {
     if spec.kind.is_targets() && !spec.value_size.is_multiple_of(4) {
         return Err(format!("a value of {} bytes, not 4 or 8", spec.value_size));
     }
+    if let Some(lock) = spec.spin_lock {
+        if !matches!(spec.kind, Array | Hash) {
+            return Err("its values have a spin lock, and its kind allows none".to_owned());
+        }
+        let end = lock.checked_add(super::lock::SIZE as u32);
+        if lock % 4 != 0 || end.is_none_or(|end| end > spec.value_size) {
+            return Err(format!("a spin lock at byte {lock} of its values"));
+        }
+    }
     let size = spec.max_entries;
     if spec.kind == Ringbuf && !(size.is_power_of_two() && size >= PAGE) {
         return Err(format!(

@@ -30,6 +30,7 @@ mod bloom;
 mod events;
 mod hash;
 mod layout;
+pub(crate) mod lock;
 mod lpm;
 mod nested;
 mod programs;
@@ -373,6 +374,9 @@ impl Map {
     ) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         unsafe {
+            if let Some(lock) = self.spec.spin_lock {
+                return self.update_with_lock(lock as usize, key, value, flags);
+            }
             match &self.storage {
                 Storage::Array(array) => array.update(cpu, key, value, flags),
                 Storage::Hash(hash) => hash.update(cpu, key, value, flags),

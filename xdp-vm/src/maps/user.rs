@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::layout::{RDONLY, WRONLY};
+use super::lock::{self, F_LOCK};
 use super::{Map, MapError, Ring, Storage, Update, flags, nested};
 use crate::errno::Errno;
 use crate::{Executable, MapSpec};
@@ -106,6 +107,37 @@ impl Map {
             .iter()
             .try_for_each(|value| self.check_value(value))?;
         self.write(key, values, what.flags())
+            .map_err(|errno| self.failed("update", errno))
+    }
+
+    /// As [`Map::lookup`], while the value's spin lock is held (`BPF_F_LOCK`): no change that a program
+    /// makes under the lock is seen in part. The lock's own bytes are zero.
+    ///
+    /// # Errors
+    /// As [`Map::lookup`], and a map whose values have no lock (`EINVAL`).
+    pub fn lookup_locked(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
+        self.check_key(key)?;
+        self.check_read()?;
+        let lock = self.spec.spin_lock;
+        let lock = lock.ok_or_else(|| self.failed("lookup", Errno::EINVAL))?;
+        // SAFETY: the key has the map's size.
+        #[allow(unsafe_code)]
+        Ok(unsafe { self.read_locked(lock as usize, key.as_ptr()) })
+    }
+
+    /// As [`Map::update`], while the value's spin lock is held (`BPF_F_LOCK`): an entry that there is is
+    /// changed in place.
+    ///
+    /// # Errors
+    /// As [`Map::update`], and a map whose values have no lock (`EINVAL`).
+    pub fn update_locked(&self, key: &[u8], value: &[u8], what: Update) -> Result<(), MapError> {
+        self.check_key(key)?;
+        self.check_write()?;
+        self.check_value(value)?;
+        if self.spec.spin_lock.is_none() {
+            return Err(self.failed("update", Errno::EINVAL));
+        }
+        self.write(key, &[value], what.flags() | F_LOCK)
             .map_err(|errno| self.failed("update", errno))
     }
 
@@ -342,7 +374,7 @@ impl Map {
     fn read(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>, MapError> {
         self.check_key(key)?;
         self.check_read()?;
-        Ok(match &self.storage {
+        let mut values = match &self.storage {
             Storage::Array(array) => {
                 let index = index(key);
                 (index < self.spec.max_entries).then(|| {
@@ -364,11 +396,20 @@ impl Map {
                 vec![bytes[..self.spec.value_size as usize].to_vec()]
             }),
             _ => return Err(self.no("values to look up")),
-        })
+        };
+        if let (Some(lock), Some(values)) = (self.spec.spin_lock, &mut values) {
+            let lock = lock as usize;
+            values[0][lock..lock + lock::SIZE].fill(0);
+        }
+        Ok(values)
     }
 
     #[allow(unsafe_code)]
     fn write(&self, key: &[u8], values: &[&[u8]], flags: u64) -> Result<(), Errno> {
+        if self.spec.spin_lock.is_some() {
+            // SAFETY: key and value have the map's sizes; kinds with a lock have one value an entry.
+            return unsafe { self.update_raw(0, key.as_ptr(), values[0].as_ptr(), flags) };
+        }
         match &self.storage {
             Storage::Array(array) => {
                 let index = index(key);

@@ -2,13 +2,14 @@
 //! are followed in place with a frame of their own; and the returns.
 
 use super::cause::Cause;
+use super::lock;
 use super::memory::{self, Access};
 use super::references;
 use super::scalar::Scalar;
 use super::state::{Frame, INNER, Kind, MAX_FRAMES, MAX_STACK, Origin, Reg, State};
 use super::step::Env;
 use super::strings;
-use crate::contract::{Arg, Contract, Ret};
+use crate::contract::{Arg, Contract, Ret, SPIN_LOCK, SPIN_UNLOCK};
 use crate::helpers::TAIL_CALL;
 use crate::{MapKind, MapSpec};
 
@@ -32,6 +33,9 @@ pub(super) fn helper(
     }
     if contract.id == TAIL_CALL {
         references::none_held(state)?;
+    }
+    if contract.id != SPIN_UNLOCK && contract.id != SPIN_LOCK {
+        lock::none_held(state, contract.name)?;
     }
     let mut map = None;
     let mut key = None;
@@ -134,6 +138,8 @@ pub(super) fn helper(
                 // So long a record there never is: the engines give null.
                 record_size = u32::try_from(size).unwrap_or(0);
             }
+            Arg::Lock if contract.id == SPIN_LOCK => lock::take(env, state, &value)?,
+            Arg::Lock => lock::release(env, state, &value)?,
             Arg::Record => match value.kind {
                 Kind::Record(_) => references::release(state, name, reg, &value)?,
                 Kind::RecordOrNull(_) => return Err(Cause::MaybeNull { reg }),
@@ -168,6 +174,10 @@ pub(super) fn helper(
                     present
                 });
             match there {
+                true if lock::tells_values_apart(env, Kind::MapValue(m)) => Reg {
+                    id: state.fresh_id(),
+                    ..Reg::pointer(Kind::MapValue(m))
+                },
                 true => Reg::pointer(Kind::MapValue(m)),
                 false => Reg {
                     id: state.fresh_id(),
@@ -336,6 +346,7 @@ pub(super) fn enter(state: &mut State, function: usize, return_to: usize) -> Res
 pub(super) fn leave(state: &mut State) -> Result<Option<usize>, Cause> {
     if state.depth() == 0 {
         let r0 = memory::readable(state, 0)?;
+        lock::none_held(state, "the program's end")?;
         references::none_held(state)?;
         return match r0.kind {
             Kind::Scalar => Ok(None),

@@ -206,6 +206,16 @@ pub enum Cause {
         arg: u8,
         kind: &'static str,
     },
+    #[error("bpf_spin_lock and bpf_spin_unlock take the lock in a value of `{map}`, at its place")]
+    NotALock { map: String },
+    #[error("a spin lock is taken while another is held")]
+    SecondLock,
+    #[error("a spin lock is released that this path does not hold")]
+    LockNotHeld,
+    #[error("{what} is reached while a spin lock is held")]
+    LockHeld { what: &'static str },
+    #[error("the access reaches the spin lock in a value of `{map}`")]
+    LockTouched { map: String },
     #[error("the path holds {most} references and asks for another")]
     TooManyReferences { most: usize },
 
@@ -248,6 +258,19 @@ impl Cause {
                 "give it back on every path that ends: submit or discard a record; \
                  where the call gave null there is nothing to give back"
                     .into()
+            }
+            NotALock { .. } => {
+                "declare a `struct bpf_spin_lock` in the map's value type, and pass its address"
+                    .into()
+            }
+            SecondLock | LockHeld { .. } => {
+                "release the lock with bpf_spin_unlock before this".into()
+            }
+            LockNotHeld => {
+                "release the lock through the pointer that it was taken through, once".into()
+            }
+            LockTouched { .. } => {
+                "access the value's other members one by one; use bpf_spin_lock for the lock".into()
             }
             NotHeld { .. } => "give back what a call gave, once".into(),
             TooManyReferences { .. } => "give back what is held before asking for more".into(),

@@ -1,6 +1,7 @@
 //! Loads, stores and atomic operations: what each region allows, and what comes back.
 
 use super::cause::Cause;
+use super::lock;
 use super::scalar::Scalar;
 use super::stack::{Byte, Stack, StackFault};
 use super::state::{Kind, MAX_STACK, Reg, State};
@@ -292,7 +293,7 @@ fn map_value(
             max: end.saturating_sub(1),
         });
     }
-    Ok(())
+    lock::untouched(spec, min, end)
 }
 
 /// That `size` bytes are within the record.

@@ -10,7 +10,8 @@
 //! No access outside of the packet, a map value, or the program's own stack; no read of what was
 //! never written; no address given away (to maps, to the packet, in r0, or by a comparison that tells
 //! more than an order within the packet); no record that was reserved and is neither submitted nor
-//! discarded, or both; at most [`state::MAX_FRAMES`] functions deep and
+//! discarded, or both; no spin lock that is not released; at most
+//! [`state::MAX_FRAMES`] functions deep and
 //! [`state::MAX_STACK`] bytes of stack; an end on every path.
 //!
 //! # Why a stored state may stand for another
@@ -45,6 +46,7 @@ mod cfg;
 mod error;
 mod field;
 mod live;
+pub mod lock;
 mod memory;
 mod pointer;
 pub mod references;

@@ -4,9 +4,11 @@
 use super::alu;
 use super::branch::Relation;
 use super::cause::Cause;
+use super::lock;
 use super::references;
 use super::scalar::Scalar;
 use super::state::{INNER, Kind, MAX_STACK, Reg, State};
+use super::step::Env;
 use crate::insn::alu as op;
 
 /// No memory is so large that a pointer could be this far from its base (kernel:
@@ -285,7 +287,7 @@ pub(super) fn apply(state: &mut State, proof: Proof) {
 }
 
 /// What has this id is null (and so the number 0), or surely there.
-pub(super) fn settle_null(state: &mut State, id: u32, null: bool) {
+pub(super) fn settle_null(env: &Env<'_>, state: &mut State, id: u32, null: bool) {
     if null {
         references::was_null(state, id);
     }
@@ -293,7 +295,8 @@ pub(super) fn settle_null(state: &mut State, id: u32, null: bool) {
         let Some(there) = reg.kind.not_null().filter(|_| reg.id == id) else {
             return;
         };
-        *reg = match (null, there.is_referenced()) {
+        let keeps_id = there.is_referenced() || lock::tells_values_apart(env, there);
+        *reg = match (null, keeps_id) {
             (true, _) => Reg::constant(0),
             (false, true) => Reg {
                 id,

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::lock::HeldLock;
 use super::references::References;
 use super::scalar::Scalar;
 use super::stack::Stack;
@@ -296,6 +297,8 @@ pub struct State {
     pub(super) demand: Demand,
     /// What it holds and must give back.
     pub references: References,
+    /// The spin lock that it holds.
+    pub lock: Option<HeldLock>,
     /// Last id given out on this path.
     pub(super) last_id: u32,
 }
@@ -309,6 +312,7 @@ impl State {
             frames: vec![frame],
             demand: Demand::default(),
             references: References::default(),
+            lock: None,
             last_id: 0,
         }
     }

@@ -287,7 +287,7 @@ fn jump(env: &Env<'_>, state: &mut State, i: &Insn, at: usize) -> Result<Next, C
             let c = Comparison { relation, wide };
             let to = target(i64::from(i.off));
             if left.kind.is_pointer() || right.kind.is_pointer() {
-                compare_pointers(state, c, &left, &right, at, to)
+                compare_pointers(env, state, c, &left, &right, at, to)
             } else if i.is_reg() && i.src == i.dst {
                 Ok(compare_with_itself(state, relation, at, to))
             } else {
@@ -404,6 +404,7 @@ fn narrow(state: &mut State, r: u8, scalar: Scalar, origin: Origin) {
 }
 
 fn compare_pointers(
+    env: &Env<'_>,
     state: &mut State,
     c: Comparison,
     left: &Reg,
@@ -419,13 +420,13 @@ fn compare_pointers(
         Verdict::Open => Next::Fork(to, Box::new(state.clone())),
         Verdict::Null { id, equal } => {
             let mut taken = Box::new(state.clone());
-            pointer::settle_null(&mut taken, id, equal);
-            pointer::settle_null(state, id, !equal);
+            pointer::settle_null(env, &mut taken, id, equal);
+            pointer::settle_null(env, state, id, !equal);
             Next::Fork(to, taken)
         }
         Verdict::There { id, when } => {
             let mut taken = Box::new(state.clone());
-            pointer::settle_null(if when { &mut taken } else { state }, id, false);
+            pointer::settle_null(env, if when { &mut taken } else { state }, id, false);
             Next::Fork(to, taken)
         }
         Verdict::Packet { proof, when } => {

@@ -22,7 +22,7 @@ pub(super) fn covers(old: &State, new: &State, lens: &Lens<'_>) -> bool {
         return false;
     }
     let mut ids = Ids::default();
-    if !references_cover(old, new, &mut ids) {
+    if !references_cover(old, new, &mut ids) || !lock_covers(old, new, &mut ids) {
         return false;
     }
     for depth in 0..old.frames.len() {
@@ -53,6 +53,15 @@ pub(super) fn same(old: &State, new: &State, live: &[Regs]) -> bool {
 fn references_cover(old: &State, new: &State, ids: &mut Ids) -> bool {
     let (old, new) = (old.references.held(), new.references.held());
     old.len() == new.len() && old.iter().zip(new).all(|(o, n)| ids.agree(o.id, n.id))
+}
+
+/// Both hold a lock of the same map, or neither one.
+fn lock_covers(old: &State, new: &State, ids: &mut Ids) -> bool {
+    match (old.lock, new.lock) {
+        (None, None) => true,
+        (Some(o), Some(n)) => o.map == n.map && ids.agree(o.id, n.id),
+        _ => false,
+    }
 }
 
 fn same_calls(old: &State, new: &State) -> bool {

@@ -11,6 +11,7 @@ mod kernel;
 mod events;
 mod fragments;
 mod list;
+mod locks;
 mod maps;
 mod network;
 mod packet;
@@ -50,6 +51,8 @@ macro_rules! tests_in {
             events::perf_events_reach_their_reader,
             events::a_ring_buffer_fills_and_tells,
             events::records_are_reserved_until_the_ring_is_full,
+            locks::a_lock_guards_a_value,
+            locks::workers_count_under_a_lock,
             network::the_network_answers_for_its_interfaces,
             maps::an_lru_hash_forgets_what_nobody_asks_for,
             events::counters_are_there_where_an_event_is_open,

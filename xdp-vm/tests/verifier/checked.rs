@@ -64,6 +64,8 @@ struct Machine<'a> {
     values: Vec<(usize, Vec<u8>)>,
     /// Records reserved; `None` from where they were submitted or discarded on.
     records: Vec<Option<Vec<u8>>>,
+    /// The value whose lock is held.
+    lock: Option<usize>,
     packet: Vec<u8>,
     meta: i64,
     moves: u32,
@@ -99,6 +101,7 @@ pub(crate) fn run(
         frames: vec![],
         values: vec![],
         records: vec![],
+        lock: None,
         packet,
         meta,
         moves: 0,
@@ -276,6 +279,7 @@ impl Machine<'_> {
             }
             Region::Stack(serial) => return self.load_stack(serial, at, size),
             Region::Value(n) => {
+                self.no_lock(n, at, size)?;
                 let value = &self.values[n].1;
                 if at < 0 || at.saturating_add(size) > value.len() as i64 {
                     return fault(format!("value bytes {at} + {size}"));
@@ -302,6 +306,14 @@ impl Machine<'_> {
         Ok(Value::Num(u64::from_le_bytes(bytes)))
     }
 
+    /// That an access has nothing of the value's lock.
+    fn no_lock(&self, value: usize, at: i64, size: i64) -> Step<()> {
+        match self.spec(self.values[value].0).spin_lock.map(i64::from) {
+            Some(lock) if at < lock + 4 && lock < at + size => fault("a lock accessed"),
+            _ => Ok(()),
+        }
+    }
+
     fn record(&mut self, n: usize, at: i64, size: i64) -> Step<&mut [u8]> {
         let Some(record) = &mut self.records[n] else {
             return fault("a record that was given back");
@@ -314,6 +326,9 @@ impl Machine<'_> {
 
     /// That no record is held where the program ends.
     fn nothing_held(&self) -> Step<()> {
+        if self.lock.is_some() {
+            return fault("a lock is never released");
+        }
         match self.records.iter().position(Option::is_some) {
             Some(n) => fault(format!("record {n} is never given back")),
             None => Ok(()),
@@ -379,6 +394,7 @@ impl Machine<'_> {
                 if spec.frozen || matches!(spec.kind as u32, 14 | 16 | 17 | 25) {
                     return fault("a constant written");
                 }
+                self.no_lock(value, at, size)?;
                 let bytes = &mut self.values[value].1;
                 if at < 0 || at.saturating_add(size) > bytes.len() as i64 {
                     return fault(format!("value bytes {at} + {size}"));
@@ -653,7 +669,24 @@ impl Machine<'_> {
 
     fn helper(&mut self, id: i32) -> Step<Value> {
         const KEYED: [u32; 7] = [1, 2, 5, 6, 9, 10, 11];
+        if self.lock.is_some() && id != 94 {
+            return fault("a helper called under a lock");
+        }
         match id {
+            93 | 94 => {
+                let Value::Ptr(Region::Value(n), at) = self.get(1)? else {
+                    return fault("not a lock");
+                };
+                if self.spec(self.values[n].0).spin_lock.map(i64::from) != Some(at) {
+                    return fault("not at the lock");
+                }
+                let held = if id == 93 { None } else { Some(n) };
+                if self.lock != held {
+                    return fault("a lock taken or released twice");
+                }
+                self.lock = if id == 93 { Some(n) } else { None };
+                Ok(Value::Uninit)
+            }
             1 => {
                 let n = self.map(1, &[1, 2, 5, 6, 9, 10, 11, 12, 13, 14, 17, 25])?;
                 let spec = self.spec(n).clone();

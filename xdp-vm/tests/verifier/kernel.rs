@@ -19,6 +19,7 @@ const MAP_UPDATE: libc::c_long = 2;
 const MAP_DELETE: libc::c_long = 3;
 const MAP_NEXT_KEY: libc::c_long = 4;
 const MAP_BY_ID: libc::c_long = 14;
+const BTF_LOAD: libc::c_long = 18;
 const MAP_TAKE: libc::c_long = 21;
 const PROG_TEST_RUN: libc::c_long = 10;
 const MAP_FREEZE: libc::c_long = 22;
@@ -331,6 +332,14 @@ pub(crate) fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
     attr[0] = spec.kind as u64 | u64::from(spec.key_size) << 32;
     attr[1] = u64::from(spec.value_size) | u64::from(spec.max_entries) << 32;
     attr[2] |= u64::from(spec.flags);
+    let types = spec
+        .spin_lock
+        .map(|at| locked_value(spec, at))
+        .transpose()?;
+    if let Some(types) = &types {
+        attr[6] = types.as_raw_fd() as u64 | KEY_TYPE << 32;
+        attr[7] = VALUE_TYPE;
+    }
     let fd = bpf(MAP_CREATE, &mut attr)?;
     if let Some(initial) = &spec.initial {
         let mut value = initial.clone();
@@ -348,6 +357,53 @@ pub(crate) fn create(spec: &MapSpec) -> io::Result<OwnedFd> {
         command(MAP_FREEZE, &mut attr)?;
     }
     Ok(fd)
+}
+
+/// Numbers of the types in what [`locked_value`] loads.
+const KEY_TYPE: u64 = 1;
+const VALUE_TYPE: u64 = 6;
+
+/// Type information of a map with a spin lock at byte `at` of its values: keys are numbers, and the rest
+/// of a value is bytes.
+fn locked_value(spec: &MapSpec, at: u32) -> io::Result<OwnedFd> {
+    assert_eq!(spec.key_size, 4, "the keys are numbers");
+    const INT: u32 = 1 << 24;
+    const ARRAY: u32 = 3 << 24;
+    const STRUCT: u32 = 4 << 24;
+    let strings = b"\0u32\0bpf_spin_lock\0val\0u8\0value\0a\0b\0c\0";
+    let name = |n: &[u8]| {
+        let found = strings
+            .windows(n.len() + 1)
+            .position(|w| w[..n.len()] == *n && w[n.len()] == 0);
+        found.expect("a name") as u32
+    };
+    let rest = spec.value_size - at - 4;
+    #[rustfmt::skip]
+    let words = [
+        name(b"u32"), INT, 4, 32,
+        name(b"bpf_spin_lock"), STRUCT | 1, 4, name(b"val"), 1, 0,
+        name(b"u8"), INT, 1, 8,
+        0, ARRAY, 0, 3, 1, at,
+        0, ARRAY, 0, 3, 1, rest,
+        name(b"value"), STRUCT | 3, spec.value_size,
+        name(b"a"), 4, 0, name(b"b"), 2, at * 8, name(b"c"), 5, (at + 4) * 8,
+    ];
+    let types: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let header = [
+        0x0001_eb9f,
+        24,
+        0,
+        types.len() as u32,
+        types.len() as u32,
+        strings.len() as u32,
+    ];
+    let mut all: Vec<u8> = header.iter().flat_map(|w| w.to_le_bytes()).collect();
+    all.extend(types);
+    all.extend(strings);
+    let mut attr: Attr = [0; 20];
+    attr[0] = all.as_ptr() as u64;
+    attr[2] = all.len() as u64;
+    bpf(BTF_LOAD, &mut attr)
 }
 
 /// A command that gives a file descriptor.

@@ -11,6 +11,7 @@ mod compiler;
 mod faults;
 mod fuzz;
 mod kernel;
+mod locks;
 mod page;
 mod pruning;
 mod references;
@@ -93,6 +94,18 @@ pub(crate) fn maps() -> Vec<MapSpec> {
             flags: 0x100,
             ..map("log", MapKind::Array, 4, 8, 1)
         },
+        MapSpec {
+            spin_lock: Some(8),
+            ..map("locked", MapKind::Array, 4, 16, 4)
+        },
+        MapSpec {
+            spin_lock: Some(0),
+            ..map("guarded", MapKind::Hash, 4, 24, 4)
+        },
+        MapSpec {
+            spin_lock: Some(8),
+            ..map("only", MapKind::Array, 4, 16, 1)
+        },
     ]
 }
 
@@ -102,6 +115,7 @@ fn accepted() -> impl Iterator<Item = &'static Accepted> {
         comparisons::ACCEPTED,
         pruning::ACCEPTED,
         references::ACCEPTED,
+        locks::ACCEPTED,
     ];
     all.into_iter().flatten()
 }
@@ -112,6 +126,7 @@ fn refused() -> impl Iterator<Item = &'static Refused> {
         comparisons::REFUSED,
         pruning::REFUSED,
         references::REFUSED,
+        locks::REFUSED,
     ];
     all.into_iter().flatten()
 }

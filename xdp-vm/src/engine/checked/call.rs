@@ -3,7 +3,7 @@
 use super::fault::{Access, Argument, FaultKind, RegionKind};
 use super::{Machine, Next, Step};
 use crate::Map;
-use crate::contract::{Arg, Contract, Ret, contract};
+use crate::contract::{Arg, Contract, Ret, SPIN_LOCK, contract};
 use crate::helpers::{self, Helper, helper};
 use crate::memory::{load8, pointer};
 
@@ -23,6 +23,10 @@ impl Machine<'_, '_, '_> {
 
     /// `body` is `None` of a tail call alone.
     fn call(&mut self, contract: &'static Contract, body: Option<Helper>, next: i64) -> Step<Next> {
+        // A helper that copies a value under a lock could wait for it for ever.
+        if self.regions.lock().is_some() && contract.args.first() != Some(&Arg::Lock) {
+            return Err(FaultKind::LockHeld);
+        }
         let mut map = None;
         for n in 0..contract.args.len() {
             self.argument(contract, n, &mut map)
@@ -56,6 +60,10 @@ impl Machine<'_, '_, '_> {
                 false => self.regions.add_value(map, address),
             }
         }
+        if contract.args.first() == Some(&Arg::Lock) {
+            let takes = contract.id == SPIN_LOCK;
+            self.regions.set_lock(takes.then_some(r[1]));
+        }
         if contract.args.first() == Some(&Arg::Record) {
             self.regions.remove_record(r[1]);
         }
@@ -83,6 +91,15 @@ impl Machine<'_, '_, '_> {
             Arg::RecordSize => return Ok(()),
             Arg::Record if self.regions.is_record(value) => return Ok(()),
             Arg::Record => return Err(Argument::NotRecord),
+            Arg::Lock if !self.regions.is_lock(value) => return Err(Argument::NotLock),
+            Arg::Lock => {
+                let held = self.regions.lock();
+                return match contract.id == SPIN_LOCK {
+                    true if held.is_some() => Err(Argument::SecondLock),
+                    false if held != Some(value) => Err(Argument::LockNotHeld),
+                    _ => Ok(()),
+                };
+            }
             Arg::Context if self.regions.context == Some(value) => return Ok(()),
             Arg::Context => return Err(Argument::NotContext),
             Arg::Map => {

@@ -52,6 +52,8 @@ pub enum FaultKind {
     CallDepth,
     #[error("the program ends and holds {records} records of ring buffers")]
     Kept { records: usize },
+    #[error("a helper is called, or the program ends, while a spin lock is held")]
+    LockHeld,
     #[error("it still runs after {budget} instructions")]
     Budget { budget: u64 },
     #[error("worker {slot} has no values in maps for {cpus}; make them for more")]
@@ -76,6 +78,12 @@ pub enum Argument {
     Size { size: u64 },
     #[error("it is not a record that the program holds")]
     NotRecord,
+    #[error("it is not the spin lock of a map value")]
+    NotLock,
+    #[error("a spin lock is held already")]
+    SecondLock,
+    #[error("it is not the spin lock that is held")]
+    LockNotHeld,
     #[error("its address is not a multiple of {size}")]
     Unaligned { size: u32 },
     #[error("it is not a string of the program's constants")]

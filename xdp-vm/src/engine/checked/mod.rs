@@ -21,7 +21,7 @@ use crate::buff::XdpBuff;
 use crate::cpu::{Cpu, FRAME, MAX_FRAMES};
 use crate::helpers::Env;
 use crate::insn::{self, alu, atomic, call as callee, imm64, jmp};
-use crate::maps::{Maps, Ring};
+use crate::maps::{Maps, Ring, lock};
 use crate::memory::{load8, load16, load32, load64, pointer, store8, store16, store32, store64};
 use crate::verifier::well_formed;
 use crate::{ContextField, Insn, Program};
@@ -148,6 +148,10 @@ impl Checked {
             // SAFETY: a record as it was reserved, which nobody else gives back.
             unsafe { Ring::commit(pointer(record), true, 0) };
         }
+        if let Some(held) = machine.regions.lock() {
+            // SAFETY: a lock of a map value, which this run took and nobody else gives back.
+            unsafe { lock::release(pointer(held)) };
+        }
         ran
     }
 }
@@ -187,6 +191,9 @@ impl Machine<'_, '_, '_> {
                     let records = self.regions.records().count();
                     if records > 0 {
                         return Err(FaultKind::Kept { records }.at(at));
+                    }
+                    if self.regions.lock().is_some() {
+                        return Err(FaultKind::LockHeld.at(at));
                     }
                     let r0 = self.regs[0];
                     return Ok(Ran { r0, steps });

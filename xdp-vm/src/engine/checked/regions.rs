@@ -7,6 +7,8 @@ use crate::cpu::{FRAME, MAX_FRAMES};
 
 /// Bytes of the context (`struct xdp_md`).
 const CONTEXT: u64 = 24;
+/// Bytes of a spin lock.
+const LOCK: u64 = 4;
 /// As far from a region an address is still told by its distance.
 const NEAR: u64 = 1 << 16;
 const STACK: usize = FRAME * MAX_FRAMES;
@@ -24,11 +26,15 @@ pub(super) struct Regions {
     /// Address and bytes of what was reserved and not given back.
     records: Vec<(u64, u64)>,
     maps: Vec<u64>,
+    /// The spin lock that the program holds.
+    lock: Option<u64>,
 }
 
 struct Value {
     start: u64,
     len: u64,
+    /// Address of its spin lock.
+    lock: Option<u64>,
     kind: RegionKind,
 }
 
@@ -43,6 +49,7 @@ impl Regions {
             values: Vec::new(),
             records: Vec::new(),
             maps: Vec::new(),
+            lock: None,
         }
     }
 
@@ -66,6 +73,7 @@ impl Regions {
         self.values.push(Value {
             start,
             len: u64::from(spec.value_size),
+            lock: spec.spin_lock.map(|at| start + u64::from(at)),
             kind: match spec.read_only_for_programs() {
                 true => RegionKind::ReadOnlyValue,
                 false => RegionKind::MapValue,
@@ -89,6 +97,26 @@ impl Regions {
     /// Addresses of the records that the program still holds.
     pub(super) fn records(&self) -> impl Iterator<Item = u64> {
         self.records.iter().map(|r| r.0)
+    }
+
+    /// Whether a spin lock of a value is at `address`.
+    pub(super) fn is_lock(&self, address: u64) -> bool {
+        self.values.iter().any(|v| v.lock == Some(address))
+    }
+
+    /// The spin lock that the program holds.
+    pub(super) fn lock(&self) -> Option<u64> {
+        self.lock
+    }
+
+    pub(super) fn set_lock(&mut self, lock: Option<u64>) {
+        self.lock = lock;
+    }
+
+    /// Whether bytes are a spin lock's in part, which are nobody's.
+    fn touches_lock(&self, address: u64, size: u64) -> bool {
+        let mut locks = self.values.iter().filter_map(|v| v.lock);
+        locks.any(|lock| address < lock + LOCK && lock < address.saturating_add(size))
     }
 
     /// The frame of a called function holds nothing of who had it before.
@@ -115,6 +143,9 @@ impl Regions {
     /// The region that has all `size` bytes at `address`; the context has none that are read as
     /// they are.
     pub(super) fn find(&self, buff: &XdpBuff<'_>, address: u64, size: u64) -> Option<RegionKind> {
+        if self.touches_lock(address, size) {
+            return None;
+        }
         let inside = |(start, len, kind): (u64, u64, RegionKind)| {
             let offset = address.checked_sub(start)?;
             (kind != RegionKind::Context && size <= len && offset <= len - size).then_some(kind)

@@ -184,6 +184,21 @@ impl Hash {
         unsafe { self.with_key(key, |key| self.change(key, flags, write)) }
     }
 
+    /// As [`Hash::insert`], with a value that `write` writes to the element's, which is recycled memory.
+    ///
+    /// # Safety
+    /// A key can be read at `key`.
+    pub(super) unsafe fn insert_with(
+        &self,
+        key: *const u8,
+        flags: u64,
+        write: impl Fn(*mut u8),
+    ) -> Result<(), Errno> {
+        let write = |element, _new| write(self.value(0, element));
+        // SAFETY: the caller's promise.
+        unsafe { self.with_key(key, |key| self.change(key, flags, write)) }.map(|_| ())
+    }
+
     /// Sets an entry of a per-CPU map on all CPUs.
     ///
     /// # Safety

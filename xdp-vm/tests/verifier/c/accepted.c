@@ -46,6 +46,27 @@ struct {
 	__uint(max_entries, 1024);
 } flows SEC(".maps");
 
+struct guarded {
+	__u32 kind;
+	struct inner {
+		__u32 before;
+		struct bpf_spin_lock lock;
+	} inner;
+	struct count count;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct guarded);
+	__uint(max_entries, 16);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} records SEC(".maps");
+
 const volatile __u32 limit = 64;
 const volatile bool count_bytes = true;
 __u64 seen[16];
@@ -267,6 +288,47 @@ int table_on_the_stack(struct xdp_md *ctx)
 		if (histogram[i] > histogram[most & 63])
 			most = i;
 	return most & 1 ? XDP_DROP : XDP_PASS;
+}
+
+SEC("xdp")
+int under_a_lock(struct xdp_md *ctx)
+{
+	__u32 key = ctx->rx_queue_index;
+	struct guarded *g = bpf_map_lookup_elem(&totals, &key);
+	__u64 length = ctx->data_end - ctx->data;
+
+	if (!g) {
+		struct guarded fresh = { .kind = 1 };
+
+		bpf_map_update_elem(&totals, &key, &fresh, BPF_NOEXIST);
+		return XDP_PASS;
+	}
+	bpf_spin_lock(&g->inner.lock);
+	g->count.packets += 1;
+	g->count.bytes += length;
+	bpf_spin_unlock(&g->inner.lock);
+	return XDP_PASS;
+}
+
+struct record {
+	__u32 queue;
+	__u8 start[60];
+};
+
+SEC("xdp")
+int in_a_record(struct xdp_md *ctx)
+{
+	struct record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (!r)
+		return XDP_ABORTED;
+	r->queue = ctx->rx_queue_index;
+	if (bpf_xdp_load_bytes(ctx, 0, r->start, sizeof(r->start))) {
+		bpf_ringbuf_discard(r, 0);
+		return XDP_PASS;
+	}
+	bpf_ringbuf_submit(r, r->queue == 3 ? BPF_RB_FORCE_WAKEUP : 0);
+	return XDP_PASS;
 }
 
 char _license[] SEC("license") = "GPL";
