@@ -18,11 +18,10 @@ const OF_6_18: [u32; 104] = [
     211,
 ];
 
-/// What is neither here nor refused by a reason: references (sockets, records, locks), timers, dynptrs
+/// What is neither here nor refused by a reason: references (sockets), timers, dynptrs
 /// and callbacks, which the verifier does not follow yet.
-const LATER: [u32; 21] = [
-    84, 85, 86, 93, 94, 99, 164, 169, 170, 171, 172, 181, 194, 197, 198, 199, 200, 201, 202, 203,
-    209,
+const LATER: [u32; 19] = [
+    84, 85, 86, 99, 164, 169, 170, 171, 172, 181, 194, 197, 198, 199, 200, 201, 202, 203, 209,
 ];
 
 /// True where the kernel's verifier knows the helper and lets XDP programs call it, whatever it then

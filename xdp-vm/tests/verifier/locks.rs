@@ -23,7 +23,7 @@ const fn refused(name: &'static str, text: &'static str, cause: fn(&Cause) -> bo
     }
 }
 
-/// A value of `guarded` (map 18, its lock at byte 0) is in r6 after this, and of another look-up in r7;
+/// A value of `guarded` (map 19, its lock at byte 0) is in r6 after this, and of another look-up in r7;
 /// the context is in r8. At `out` the program ends, with r0.
 macro_rules! guarded {
     ($rest:literal) => {
@@ -33,13 +33,13 @@ macro_rules! guarded {
         concat!(
             "r8 = r1
              *(u32 *)(r10 - 4) = 1
-             r1 = map 18
+             r1 = map 19
              r2 = r10
              r2 += -4
              call 1
              if r0 == 0 goto out
              r6 = r0
-             r1 = map 18
+             r1 = map 19
              r2 = r10
              r2 += -4
              call 1
@@ -69,12 +69,12 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
     ),
     accepted(
         "a lock in the middle of an array's only value at hand",
-        "r1 = value 19 + 8
+        "r1 = value 20 + 8
          call 93
-         r6 = value 19 + 0
+         r6 = value 20 + 0
          *(u64 *)(r6 + 0) = 7
          *(u32 *)(r6 + 12) = 7
-         r1 = value 19 + 8
+         r1 = value 20 + 8
          call 94
          r0 = 0
          exit",
@@ -114,7 +114,7 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
     ),
     accepted(
         "what is before and behind a lock, without holding it",
-        "r1 = value 19 + 0\n r0 = *(u64 *)(r1 + 0)\n r0 = *(u32 *)(r1 + 12)\n r0 = 0\n exit",
+        "r1 = value 20 + 0\n r0 = *(u64 *)(r1 + 0)\n r0 = *(u32 *)(r1 + 12)\n r0 = 0\n exit",
     ),
     accepted(
         "an update of the map, under no lock",
@@ -122,7 +122,7 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
             "*(u64 *)(r10 - 16) = 0
              *(u64 *)(r10 - 24) = 0
              *(u64 *)(r10 - 32) = 0
-             r1 = map 18
+             r1 = map 19
              r2 = r10
              r2 += -4
              r3 = r10
@@ -165,13 +165,13 @@ pub(crate) const REFUSED: &[Refused] = &[
         "the lock of another entry of an array released",
         "*(u32 *)(r10 - 4) = 0
          *(u32 *)(r10 - 8) = 1
-         r1 = map 17
+         r1 = map 18
          r2 = r10
          r2 += -4
          call 1
          if r0 == 0 goto out
          r6 = r0
-         r1 = map 17
+         r1 = map 18
          r2 = r10
          r2 += -8
          call 1
@@ -223,12 +223,12 @@ pub(crate) const REFUSED: &[Refused] = &[
     ),
     refused(
         "a lock changed by an atomic operation",
-        "r1 = value 19 + 8\n r2 = 0\n lock *(u32 *)(r1 + 0) += r2\n r0 = 0\n exit",
+        "r1 = value 20 + 8\n r2 = 0\n lock *(u32 *)(r1 + 0) += r2\n r0 = 0\n exit",
         |c| matches!(c, Cause::LockTouched { .. }),
     ),
     refused(
         "a lock that an index may reach",
-        "r2 = *(u32 *)(r1 + 16)\n r2 &= 15\n r1 = value 19 + 0\n r1 += r2\n r0 = *(u8 *)(r1 + 0)\n r0 = 0\n exit",
+        "r2 = *(u32 *)(r1 + 16)\n r2 &= 15\n r1 = value 20 + 0\n r1 += r2\n r0 = *(u8 *)(r1 + 0)\n r0 = 0\n exit",
         |c| matches!(c, Cause::LockTouched { .. }),
     ),
     refused(
@@ -238,17 +238,17 @@ pub(crate) const REFUSED: &[Refused] = &[
     ),
     refused(
         "a value with its lock given to an update",
-        guarded!("r1 = map 18\n r2 = r10\n r2 += -4\n r3 = r6\n r4 = 0\n call 2"),
+        guarded!("r1 = map 19\n r2 = r10\n r2 += -4\n r3 = r6\n r4 = 0\n call 2"),
         |c| matches!(c, Cause::LockTouched { .. }),
     ),
     refused(
         "not the lock's place",
-        "r1 = value 19 + 4\n call 93\n r1 = value 19 + 4\n call 94\n r0 = 0\n exit",
+        "r1 = value 20 + 4\n call 93\n r1 = value 20 + 4\n call 94\n r0 = 0\n exit",
         |c| matches!(c, Cause::NotALock { .. }),
     ),
     refused(
         "a variable place that may be the lock's",
-        "r2 = *(u32 *)(r1 + 16)\n r2 &= 8\n r1 = value 19 + 0\n r1 += r2\n r6 = r1\n call 93\n r1 = r6\n call 94\n r0 = 0\n exit",
+        "r2 = *(u32 *)(r1 + 16)\n r2 &= 8\n r1 = value 20 + 0\n r1 += r2\n r6 = r1\n call 93\n r1 = r6\n call 94\n r0 = 0\n exit",
         |c| matches!(c, Cause::NotALock { .. }),
     ),
     refused(
@@ -263,8 +263,24 @@ pub(crate) const REFUSED: &[Refused] = &[
     ),
     refused(
         "a lock in a value that may be null",
-        "*(u32 *)(r10 - 4) = 1\n r1 = map 18\n r2 = r10\n r2 += -4\n call 1\n r1 = r0\n call 93\n r0 = 0\n exit",
+        "*(u32 *)(r10 - 4) = 1\n r1 = map 19\n r2 = r10\n r2 += -4\n call 1\n r1 = r0\n call 93\n r0 = 0\n exit",
         |c| matches!(c, Cause::MaybeNull { reg: 1 }),
+    ),
+    refused(
+        "the lock of another look-up released, on one way",
+        guarded!(
+            "r9 = *(u64 *)(r6 + 8)
+             r1 = r6
+             call 93
+             if r9 == 0 goto other
+             goto join
+             other:
+             r6 = r7
+             join:
+             r1 = r6
+             call 94"
+        ),
+        |c| matches!(c, Cause::LockNotHeld),
     ),
     refused(
         "a state without a lock does not stand for one with it",
