@@ -10,6 +10,7 @@ mod comparisons;
 mod compiler;
 mod faults;
 mod fuzz;
+mod holes;
 mod kernel;
 mod locks;
 mod page;
@@ -127,6 +128,7 @@ fn refused() -> impl Iterator<Item = &'static Refused> {
         pruning::REFUSED,
         references::REFUSED,
         locks::REFUSED,
+        holes::REFUSED,
     ];
     all.into_iter().flatten()
 }
