@@ -212,7 +212,6 @@ const NOT_YET: &[&str] = &[
     "sockmap_mutate/test_raw_tp_update",
     "sockmap_mutate/test_sockops_delete",
     "sockmap_mutate/test_xdp",
-    "spill_fill/spill_fill_ptr_to_mem",
     "subprog_precision/callback_result_precise",
     "subprog_precision/parent_callee_saved_reg_precise_with_callback",
     "subprog_precision/parent_stack_slot_precise_with_callback",
